@@ -1,0 +1,51 @@
+//! The one deadline, and how what is left of it is split over the stages of an attempt.
+
+use super::exchange::Limit;
+use super::moment::Moment;
+use super::policy::Timeouts;
+use std::time::Duration;
+
+/// The moment by which the whole operation ends: attempts, waits, status requests, reading the body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deadline(pub Moment);
+
+impl Deadline {
+    /// Returns what is left at `now`; zero when it is over.
+    pub fn left(self, now: Moment) -> Duration {
+        self.0.since(now)
+    }
+}
+
+/// The limits of one attempt or one status request. All are counted by the transport, which returns what it knows
+/// when one runs out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Lookup, TCP, proxy CONNECT and TLS together.
+    pub connect: Duration,
+    /// Idle time while the request goes out.
+    pub write: Duration,
+    /// From the last byte handed over to the head of the answer.
+    pub read: Duration,
+    /// Idle time between bytes of the answer's body.
+    pub body: Duration,
+    /// Everything together.
+    pub whole: Duration,
+    /// What `whole` stands for: [`Limit::Attempt`] or [`Limit::Deadline`].
+    pub whole_is: Limit,
+}
+
+impl Limits {
+    /// Returns the limits of an attempt that may use `left` in all.
+    pub fn new(timeouts: &Timeouts, left: Duration) -> Limits {
+        let (whole, whole_is) =
+            if left < timeouts.attempt { (left, Limit::Deadline) } else { (timeouts.attempt, Limit::Attempt) };
+        Limits {
+            connect: timeouts.connect,
+            write: timeouts.write,
+            read: timeouts.read,
+            body: timeouts.body,
+            whole,
+            whole_is,
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! What the wire said about one attempt. Partner misbehaviour is a value here, never an error.
+
+use super::moment::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// A part of one attempt, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// The name lookup.
+    Resolve,
+    /// The TCP connection, and a proxy's CONNECT.
+    Connect,
+    /// The TLS handshake.
+    Tls,
+    /// The request going out.
+    Write,
+    /// The wait for the whole head of the answer.
+    FirstByte,
+    /// The body of the answer.
+    Body,
+}
+
+impl Stage {
+    /// Returns the name used in the ledger and on the screen.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Stage::Resolve => "resolve",
+            Stage::Connect => "connect",
+            Stage::Tls => "tls",
+            Stage::Write => "write",
+            Stage::FirstByte => "first_byte",
+            Stage::Body => "body",
+        }
+    }
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which limit ended a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// `[timeouts] connect`.
+    Connect,
+    /// `[timeouts] write`.
+    Write,
+    /// `[timeouts] read`.
+    Read,
+    /// `[timeouts] body`.
+    Body,
+    /// `[timeouts] attempt`.
+    Attempt,
+    /// The deadline of the operation.
+    Deadline,
+}
+
+/// What went wrong below HTTP, classified once at the edge from the library's error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Our own timer ended the stage.
+    TimedOut(Limit),
+    /// The name does not exist (EAI_NONAME).
+    NameUnknown,
+    /// The name servers could not answer (EAI_AGAIN).
+    NameUnavailable,
+    /// Nobody listens on the port.
+    ConnectionRefused,
+    /// No route to the network or the host.
+    Unreachable,
+    /// The peer reset the connection.
+    Reset,
+    /// The peer closed the connection.
+    Closed,
+    /// The peer sent something that is not HTTP.
+    NotHttp,
+    /// The head of the answer is larger than we read.
+    HeadTooLarge,
+    /// This machine ran out of something: descriptors, ports, buffers.
+    LocalResources,
+    /// The machine slept during the attempt.
+    Suspended,
+    /// The peer's certificate was not accepted.
+    Certificate,
+    /// The TLS handshake failed for good: version, cipher, plain text on the port.
+    Tls,
+    /// The peer refused our certificate before any answer (decisions 15).
+    ClientCertificateRefused,
+    /// A proxy did not connect us.
+    Proxy,
+    /// A proxy wants credentials.
+    ProxyCredentials,
+    /// The request could not be built.
+    Unbuildable,
+    /// Something that the edge has no name for; the text is in [`Exchange::error`].
+    Other,
+}
+
+/// How far the request got when no answer came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// Provably no byte of the request left.
+    Nothing,
+    /// Bytes left, the last one provably did not.
+    Part,
+    /// The whole request may have left.
+    Whole,
+}
+
+/// How the body of an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As announced by its length, its last chunk or the connection's end.
+    Complete,
+    /// Cut by our own size limit.
+    Capped,
+    /// Cut or stalled on its way.
+    Cut(Fault),
+}
+
+/// Header fields in the order in which they came; names are lower case.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headers(pub Vec<(Box<str>, Box<str>)>);
+
+impl Headers {
+    /// Returns the first value of `name`, which is given in lower case.
+    pub fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+
+    /// Returns every value of `name`, which is given in lower case.
+    pub fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        self.0.iter().filter(move |(known, _)| **known == *name).map(|(_, value)| &**value)
+    }
+}
+
+/// The partner's answer: its whole head, and as much of its body as came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status, usually 200 to 599.
+    pub status: u16,
+    /// The header fields.
+    pub headers: Headers,
+    /// The body as it came, at most the profile's `response_bytes`.
+    pub body: Vec<u8>,
+    /// How the body ended.
+    pub ending: Ending,
+}
+
+/// What came of one attempt to be answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// No whole head of an answer came.
+    Unanswered {
+        /// How far the request got.
+        sent: Sent,
+        /// The stage that failed.
+        stage: Stage,
+        /// Why it failed.
+        fault: Fault,
+    },
+    /// The partner answered.
+    Answered(Answer),
+}
+
+/// Measured stage times of one attempt, in microseconds; absent where the stage was not reached or not seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stages {
+    /// The name lookup.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resolve_us: Option<u64>,
+    /// TCP, proxy CONNECT and TLS together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connect_us: Option<u64>,
+    /// From the connection to the last byte of the request handed over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_us: Option<u64>,
+    /// From the last byte handed over to the head of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_us: Option<u64>,
+    /// From the head of the answer to its last byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_us: Option<u64>,
+}
+
+/// Everything the wire said about one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// How long the stages took.
+    pub stages: Stages,
+    /// How long the whole attempt took.
+    pub took: Duration,
+    /// The address that was tried.
+    pub addr: Option<SocketAddr>,
+    /// The library's own words about a fault, secrets masked.
+    pub error: Option<Box<str>>,
+    /// The wall clock when the answer's head came, for Retry-After dates.
+    pub at: Timestamp,
+}

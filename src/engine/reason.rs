@@ -1,0 +1,110 @@
+//! Why an attempt came out as it did: stable slugs for the ledger, sentences for people.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+macro_rules! reasons {
+    ($($name:ident = $slug:literal, $words:literal;)*) => {
+        /// Why an attempt came out as it did.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum Reason {
+            $(#[doc = $words] $name,)*
+            /// Written by a newer version.
+            #[serde(other)]
+            Unknown,
+        }
+
+        impl Reason {
+            /// Every reason that this version gives.
+            pub const ALL: &'static [Reason] = &[$(Reason::$name),*];
+
+            /// Returns the slug used in the ledger and in JSON.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Reason::$name => $slug,)*
+                    Reason::Unknown => "unknown",
+                }
+            }
+
+            /// Returns what happened, for people.
+            pub const fn words(self) -> &'static str {
+                match self {
+                    $(Reason::$name => $words,)*
+                    Reason::Unknown => "written by a newer version of abide",
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    Ok = "ok", "answered";
+    Accepted = "accepted", "accepted, not finished";
+    NameUnknown = "name_unknown", "no such host name";
+    NameUnavailable = "name_unavailable", "the name servers could not answer";
+    NameTimeout = "name_timeout", "the name lookup took longer than the connect limit";
+    ConnectRefused = "connect_refused", "connection refused";
+    ConnectTimeout = "connect_timeout", "no connection within the connect limit";
+    Unreachable = "unreachable", "no route to the host";
+    ConnectFailed = "connect_failed", "the connection failed";
+    LocalResources = "local_resources", "this machine ran out of sockets, ports or memory";
+    ProxyFailed = "proxy_failed", "the proxy did not connect us";
+    ProxyCredentials = "proxy_credentials", "the proxy wants credentials";
+    Certificate = "certificate", "the partner's certificate was not accepted";
+    ClientCertificate = "client_certificate", "the partner refused our certificate";
+    TlsFailed = "tls_failed", "the TLS handshake failed";
+    Unbuildable = "unbuildable", "the request could not be built";
+    ClosedBeforeSent = "closed_before_sent", "the connection ended before anything was sent";
+    WriteTimeout = "write_timeout", "the partner stopped taking the request";
+    ClosedWhileSending = "closed_while_sending", "the connection ended while the request was going out";
+    ReadTimeout = "read_timeout", "no answer within the read limit";
+    AttemptTimeout = "attempt_timeout", "no answer within the attempt limit";
+    DeadlineReached = "deadline_reached", "no answer before the deadline";
+    Unanswered = "unanswered", "the connection ended without an answer";
+    NotHttp = "not_http", "the answer is not HTTP";
+    HeadTooLarge = "head_too_large", "the head of the answer is too large";
+    AnswerCut = "answer_cut", "the answer was cut off";
+    AnswerStalled = "answer_stalled", "the answer stopped coming";
+    Suspended = "suspended", "this machine slept during the attempt";
+    NotASuccess = "not_a_success", "a success status, but not what the profile calls a success";
+    Html = "html", "an HTML page in answer to a JSON request: a login page or a captive portal";
+    PartialSuccess = "partial_success", "a partial or unusual success";
+    Redirect = "redirect", "a redirect, which is not followed for this method";
+    RedirectElsewhere = "redirect_elsewhere", "a redirect to another origin, which is not followed";
+    RedirectHop = "redirect_hop", "a redirect on the same origin";
+    TooManyRedirects = "too_many_redirects", "more than three redirects";
+    Credentials = "credentials", "the credentials were refused";
+    RateLimited = "rate_limited", "too many requests";
+    Unavailable = "unavailable", "the partner is unavailable";
+    Gateway = "gateway", "a gateway got no good answer from the partner";
+    ServerError = "server_error", "the partner failed";
+    RequestTimeout = "request_timeout", "the partner says that the request came too slowly";
+    Conflict = "conflict", "the partner reports a conflict: perhaps with our own earlier attempt";
+    InProgress = "in_progress", "an earlier attempt with this key is still running";
+    Misdirected = "misdirected", "the partner asks for another connection";
+    Rejected = "rejected", "the partner refused it";
+    AlreadyGone = "already_gone", "already gone: an earlier attempt deleted it";
+    Rule = "rule", "as a rule of the profile says";
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ledger_gets_the_same_slug_as_the_screen() {
+        for reason in Reason::ALL {
+            let written = serde_json::to_string(reason).expect("a slug");
+            assert_eq!(written, format!("\"{}\"", reason.name()));
+            assert_eq!(serde_json::from_str::<Reason>(&written).expect("reads"), *reason);
+        }
+        assert_eq!(serde_json::from_str::<Reason>("\"made_up\"").expect("reads"), Reason::Unknown);
+    }
+}

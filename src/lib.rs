@@ -1,0 +1,3 @@
+//! abide
+pub mod drive;
+pub mod engine;
