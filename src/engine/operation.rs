@@ -198,6 +198,17 @@ pub struct Request {
     pub body: Arc<[u8]>,
 }
 
+/// Header fields that change per attempt; the transport adds them where they are named.
+///
+/// Source: `[announce]` of product.md section 4.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Announce {
+    /// The header that carries the number of the attempt, from 1.
+    pub attempt: Option<Box<str>>,
+    /// The header that carries what the attempt may still take, in whole milliseconds.
+    pub time_left_ms: Option<Box<str>>,
+}
+
 /// What the user wants to happen once.
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -211,4 +222,6 @@ pub struct Operation {
     pub request: Arc<Request>,
     /// The header fields of status requests: the profile's, credentials included.
     pub status_headers: Arc<[Header]>,
+    /// Header fields that change per attempt.
+    pub announce: Announce,
 }
