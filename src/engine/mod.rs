@@ -11,4 +11,5 @@ pub mod operation;
 pub mod policy;
 pub mod reason;
 pub mod secret;
+pub mod units;
 pub mod verdict;
