@@ -10,6 +10,7 @@ pub mod moment;
 pub mod operation;
 pub mod policy;
 pub mod reason;
+pub mod retry_after;
 pub mod secret;
 pub mod units;
 pub mod verdict;
