@@ -18,6 +18,11 @@ impl Pointer {
         Some(Pointer(steps))
     }
 
+    /// Returns the steps, unescaped: names of members or indexes of elements.
+    pub fn steps(&self) -> &[Box<str>] {
+        &self.0
+    }
+
     /// Returns the source text of the value that the pointer finds; `None` where there is none or `document` is no JSON.
     pub fn find<'a>(&self, document: &'a [u8]) -> Option<&'a RawValue> {
         let mut value: &RawValue = serde_json::from_slice(document).ok()?;
