@@ -2,9 +2,15 @@
 //!
 //! Nothing else sends: a [`Permit`] is made here only, after the intent is durable.
 
+mod record;
+mod run;
+
+pub use record::{sha256_hex, stored_body};
+pub use run::{Failure, Patience, Ports, Terms, claim, run};
+
 use crate::engine::deadline::Limits;
 use crate::engine::exchange::{Answer, Exchange};
-use crate::engine::facts::{Asked, Fact, Finished, History, Opened, Owner, Settled, Waiting};
+use crate::engine::facts::{About, Asked, Fact, Finished, History, Opened, Owner, Settled, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::{Header, IdempotencyKey, Operation};
 use std::future::Future;
@@ -197,8 +203,16 @@ pub enum Event<'a> {
     },
     /// A wait begins.
     Waiting(&'a Waiting),
+    /// An answer had a Retry-After that means nothing.
+    RetryAfterIgnored {
+        /// The attempt.
+        a: u32,
+    },
     /// A status request is about to be sent.
-    Asking,
+    Asking {
+        /// Whom about.
+        about: About,
+    },
     /// A status request ended.
     Asked(&'a Asked),
     /// The run ends.

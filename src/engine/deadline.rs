@@ -48,4 +48,9 @@ impl Limits {
             whole_is,
         }
     }
+
+    /// Returns what is left of the limits when `spent` has gone by before the connection began.
+    pub fn after(self, spent: Duration) -> Limits {
+        Limits { connect: self.connect.saturating_sub(spent), whole: self.whole.saturating_sub(spent), ..self }
+    }
 }

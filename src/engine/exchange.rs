@@ -98,6 +98,8 @@ pub enum Fault {
     ProxyCredentials,
     /// The request could not be built.
     Unbuildable,
+    /// The operation was no longer valid when it was about to be sent.
+    Expired,
     /// Something that the edge has no name for; the text is in [`Exchange::error`].
     Other,
 }

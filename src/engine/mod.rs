@@ -2,15 +2,20 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod backoff;
+pub mod classify;
 pub mod deadline;
+pub mod decide;
 pub mod exchange;
 pub mod facts;
 pub mod json;
+pub mod location;
 pub mod moment;
 pub mod operation;
 pub mod policy;
 pub mod reason;
 pub mod retry_after;
 pub mod secret;
+pub mod status;
 pub mod units;
 pub mod verdict;
+pub mod view;

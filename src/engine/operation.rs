@@ -198,6 +198,17 @@ pub struct Request {
     pub body: Arc<[u8]>,
 }
 
+impl Request {
+    /// Returns whether the request has a JSON body or asks for JSON.
+    pub fn wants_json(&self) -> bool {
+        self.headers.iter().any(|header| {
+            let named = |name: &str| header.name.eq_ignore_ascii_case(name);
+            let value = header.value.sent.expose();
+            (named("content-type") || named("accept")) && value.to_ascii_lowercase().contains("json")
+        })
+    }
+}
+
 /// Header fields that change per attempt; the transport adds them where they are named.
 ///
 /// Source: `[announce]` of product.md section 4.

@@ -55,6 +55,7 @@ reasons! {
     ClientCertificate = "client_certificate", "the partner refused our certificate";
     TlsFailed = "tls_failed", "the TLS handshake failed";
     Unbuildable = "unbuildable", "the request could not be built";
+    Expired = "expired", "no longer valid when it was about to be sent";
     ClosedBeforeSent = "closed_before_sent", "the connection ended before anything was sent";
     WriteTimeout = "write_timeout", "the partner stopped taking the request";
     ClosedWhileSending = "closed_while_sending", "the connection ended while the request was going out";
@@ -85,6 +86,8 @@ reasons! {
     Misdirected = "misdirected", "the partner asks for another connection";
     Rejected = "rejected", "the partner refused it";
     AlreadyGone = "already_gone", "already gone: an earlier attempt deleted it";
+    CaptivePortal = "captive_portal", "a network login page answered in the partner's place";
+    NotImplemented = "not_implemented", "the partner does not support this kind of request";
     Rule = "rule", "as a rule of the profile says";
 }
 

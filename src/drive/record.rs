@@ -1,0 +1,75 @@
+//! From what the wire said to what the ledger keeps.
+
+use crate::engine::classify::Finding;
+use crate::engine::exchange::{Answer, Ending, Exchange, Stages};
+use crate::engine::facts::{Finished, Response, StoredBody};
+use crate::engine::moment::Now;
+use crate::engine::policy::Policy;
+use crate::engine::secret::Mask;
+use sha2::{Digest, Sha256};
+
+/// Response header fields that are kept: what a person needs to follow an answer up, never a cookie or a credential.
+const KEPT_HEADERS: &[&str] = &[
+    "content-type",
+    "content-location",
+    "date",
+    "etag",
+    "idempotent-replayed",
+    "location",
+    "request-id",
+    "retry-after",
+    "server",
+    "x-correlation-id",
+    "x-request-id",
+];
+
+/// Returns the line about an attempt that came to `finding` at `now`.
+pub(super) fn finished(a: u32, finding: Finding, exchange: &Exchange, now: Now) -> Finished {
+    let stages = (exchange.stages != Stages::default()).then(|| Box::new(exchange.stages));
+    Finished {
+        a,
+        evidence: finding.evidence,
+        done: finding.done,
+        again: finding.again,
+        reason: finding.reason,
+        stage: finding.stage,
+        side: finding.side,
+        http: finding.http,
+        ms: u64::try_from(exchange.took.as_millis()).unwrap_or(u64::MAX),
+        stages,
+        error: exchange.error.clone(),
+        not_before: finding.retry_after.map(|wait| now.wall.after(wait)),
+        replayed: finding.replayed,
+        hop: finding.hop.map(Into::into),
+    }
+}
+
+/// Returns an answer as the ledger keeps it: without the body where that is too long or holds a secret.
+pub(super) fn response(answer: &Answer, policy: &Policy, mask: &Mask) -> Response {
+    let headers = answer.headers.0.iter().filter(|(name, _)| KEPT_HEADERS.contains(&&**name));
+    let fits = answer.body.len() <= policy.sizes.stored_body_bytes && !mask.finds(&answer.body);
+    Response {
+        headers: headers.map(|(name, value)| (name.clone(), mask.hide(value).into())).collect(),
+        len: answer.body.len() as u64,
+        sha: sha256_hex(&answer.body).into(),
+        body: fits.then(|| stored_body(&answer.body)),
+        cut: !fits || answer.ending != Ending::Complete,
+    }
+}
+
+/// Returns bytes as they stand in a line: as text where they are UTF-8.
+pub fn stored_body(bytes: &[u8]) -> StoredBody {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => StoredBody::Text(text.into()),
+        Err(_) => StoredBody::Bytes(bytes.into()),
+    }
+}
+
+/// Returns the SHA-256 of `bytes` as 64 hex digits.
+pub fn sha256_hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    Sha256::digest(bytes).iter().fold(String::with_capacity(64), |mut hex, byte| {
+        write!(hex, "{byte:02x}").expect("a String takes every write");
+        hex
+    })
+}

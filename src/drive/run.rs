@@ -1,0 +1,383 @@
+//! The loop: decide, do, record, decide again.
+
+use super::record;
+use super::{
+    Call, Claim, Claimed, Clock, Durability, Ended, Entropy, Event, Ledger, Observer, Permit, Question, Transport, Wish,
+};
+use crate::engine::classify::{Context, classify};
+use crate::engine::deadline::{Deadline, Limits};
+use crate::engine::decide::{Action, Conclusion, choose_address, conclude, decide};
+use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Stages};
+use crate::engine::facts::{
+    About, Asked, Fact, Finished, History, Pause, Recorded, Says, Settled, Started, StoredBody, Waiting,
+};
+use crate::engine::location;
+use crate::engine::moment::{Moment, Now};
+use crate::engine::operation::Operation;
+use crate::engine::policy::{Control, Policy, StatusPolicy};
+use crate::engine::secret::Mask;
+use crate::engine::status::judge;
+use crate::engine::verdict::{Cause, Evidence};
+use crate::engine::view::View;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A longer wait is written down, so that people who look see what the process is doing.
+///
+/// Source: design/ledger.md, `waiting`.
+const WAIT_RECORDED: Duration = Duration::from_secs(1);
+
+/// The pause between two looks at a key that another process holds: doubled from the first to the last.
+///
+/// Source: reference ledger 4.3.
+const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(100));
+
+/// What a run is bound by.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms<'a> {
+    /// The rules of the partner.
+    pub policy: &'a Policy,
+    /// When the run ends.
+    pub deadline: Deadline,
+    /// The secrets that must not be written down.
+    pub mask: &'a Mask,
+}
+
+/// The world of a run.
+pub struct Ports<'a, T, K, E, O> {
+    /// Carries requests.
+    pub transport: &'a mut T,
+    /// Tells the time and waits.
+    pub clock: &'a mut K,
+    /// Jitters waits.
+    pub entropy: &'a mut E,
+    /// Is told what happens.
+    pub observer: &'a mut O,
+}
+
+/// The memory failed during a run.
+#[derive(Debug)]
+pub struct Failure<E> {
+    /// Why.
+    pub error: E,
+    /// What is known all the same; it is not, or not certainly, recorded.
+    pub ended: Box<Ended>,
+    /// Whether this run may have sent anything before.
+    pub may_have_left: bool,
+}
+
+/// How long to wait for a key that another process works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Patience {
+    /// Not at all.
+    None,
+    /// Until the deadline.
+    Until(Deadline),
+}
+
+/// Claims a key, waiting for a live owner as long as `patience` allows.
+///
+/// # Errors
+/// The ledger's own; nothing was sent.
+pub async fn claim<L: Ledger, K: Clock>(
+    ledger: &mut L,
+    wish: &Wish,
+    clock: &mut K,
+    patience: Patience,
+) -> Result<Claimed<L::Claim>, L::Error> {
+    let mut pause = LOOK_AGAIN.0;
+    loop {
+        let now = clock.now();
+        let claimed = ledger.claim(wish, now).await?;
+        let over = match patience {
+            Patience::None => true,
+            Patience::Until(deadline) => deadline.left(now.steady).is_zero() || clock.interrupted(),
+        };
+        if over || !matches!(claimed, Claimed::Busy(..)) {
+            return Ok(claimed);
+        }
+        clock.wait(now.steady.after(pause)).await;
+        pause = (pause * 2).min(LOOK_AGAIN.1);
+    }
+}
+
+/// Runs an operation that this process has claimed until its verdict is recorded.
+///
+/// `history` is what the claim came with; facts are added to it as they happen. A signal ends waits, lets nothing new
+/// start, and lets an attempt in flight run to its limits.
+///
+/// # Errors
+/// [`Failure`] when the ledger fails: what is known is in it.
+pub async fn run<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer>(
+    claim: &mut C,
+    history: &mut History,
+    operation: &Operation,
+    terms: &Terms<'_>,
+    ports: Ports<'_, T, K, E, O>,
+) -> Result<Ended, Failure<C::Error>> {
+    let mut runner = Runner {
+        claim,
+        history,
+        operation,
+        terms: *terms,
+        ports,
+        unwritten: None,
+        answer: None,
+        durable: false,
+        may_have_left: false,
+    };
+    match runner.until_settled().await {
+        Ok(ended) => Ok(ended),
+        Err(error) => {
+            let now = runner.ports.clock.now();
+            let conclusion = conclude(runner.history, terms.policy, now, Cause::Unknown);
+            let settled = runner.settled(conclusion);
+            let ended = Box::new(Ended { settled, answer: runner.answer.take() });
+            Err(Failure { error, ended, may_have_left: runner.may_have_left })
+        }
+    }
+}
+
+struct Runner<'a, C, T, K, E, O> {
+    claim: &'a mut C,
+    history: &'a mut History,
+    operation: &'a Operation,
+    terms: Terms<'a>,
+    ports: Ports<'a, T, K, E, O>,
+    /// The last attempt, in the history but not yet in the ledger: `settled` carries it if it ends the run.
+    unwritten: Option<(Now, Finished)>,
+    answer: Option<Answer>,
+    /// The claim and its first `started` are on the disk.
+    durable: bool,
+    may_have_left: bool,
+}
+
+impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T, K, E, O> {
+    async fn until_settled(&mut self) -> Result<Ended, C::Error> {
+        loop {
+            let now = self.ports.clock.now();
+            let action = match self.ports.clock.interrupted() {
+                true => Action::Settle(conclude(self.history, self.terms.policy, now, Cause::Interrupted)),
+                false => decide(self.history, self.terms.policy, self.terms.deadline, now, self.ports.entropy.draw()),
+            };
+            if let Action::Settle(conclusion) = action {
+                return self.settle(conclusion).await;
+            }
+            self.write_finished().await?;
+            match action {
+                Action::Attempt { a, limits } => self.attempt(a, limits).await?,
+                Action::AskStatus { about, limits } => self.ask(about, limits).await?,
+                Action::Wait { until, why } => self.wait(until, why).await?,
+                Action::Settle(_) => unreachable!("returned above"),
+            }
+        }
+    }
+
+    async fn attempt(&mut self, a: u32, limits: Limits) -> Result<(), C::Error> {
+        let begun = self.ports.clock.now().steady;
+        let found = match self.ports.transport.lookup(self.operation, limits.connect.min(limits.whole)).await {
+            Ok(found) => found,
+            Err(exchange) => {
+                self.finish(a, exchange, None);
+                return Ok(());
+            }
+        };
+        let now = self.ports.clock.now();
+        if self.ports.clock.interrupted() || self.expired(now) {
+            return Ok(());
+        }
+        let to = choose_address(self.history, self.terms.policy, now, &found);
+        self.record_started(a, to, now).await?;
+        let hop = self.last_hop();
+        let now = self.ports.clock.now();
+        if self.expired(now) {
+            self.finish(a, never_sent(Fault::Expired, now), hop);
+            return Ok(());
+        }
+        let limits = limits.after(now.steady.since(begun));
+        self.ports.observer.saw(now, Event::Started { a, addr: to, limits: &limits });
+        self.may_have_left = true;
+        let call = Call { operation: self.operation, a, to, hop: hop.as_deref(), limits };
+        let exchange = self.ports.transport.exchange(Permit(()), call).await;
+        self.finish(a, exchange, hop);
+        Ok(())
+    }
+
+    /// Records that an attempt begins. The first one of a claim is durable, the claim with it, before a byte leaves;
+    /// a safe method needs no such promise (decisions 2).
+    async fn record_started(&mut self, a: u32, addr: Option<SocketAddr>, now: Now) -> Result<(), C::Error> {
+        let synced = self.durable || self.terms.policy.method.is_safe();
+        let durability = if synced { Durability::Later } else { Durability::Now };
+        self.append(now, Fact::Started(Started { a, addr }), durability).await?;
+        self.durable = true;
+        Ok(())
+    }
+
+    fn finish(&mut self, a: u32, exchange: Exchange, hop: Option<Box<str>>) {
+        let now = self.ports.clock.now();
+        let policy = self.terms.policy;
+        let view = View::new(self.history, policy, now);
+        let request = &self.operation.request;
+        let context = Context {
+            policy,
+            url: hop.as_deref().unwrap_or_else(|| request.url.sent.expose()),
+            had_doubt: view.doubt.is_some(),
+            protected: view.protects(policy, now),
+            hops: view.hops,
+            json: request.wants_json(),
+        };
+        let finding = classify(&exchange, &context);
+        if finding.retry_after_malformed {
+            self.ports.observer.saw(now, Event::RetryAfterIgnored { a });
+        }
+        let finished = record::finished(a, finding, &exchange, now);
+        self.ports.observer.saw(now, Event::Finished { finished: &finished, exchange: &exchange });
+        if let Outcome::Answered(answer) = exchange.outcome {
+            self.answer = Some(answer);
+        }
+        self.push(now, Fact::Finished(Box::new(finished.clone())));
+        self.unwritten = Some((now, finished));
+    }
+
+    fn last_hop(&self) -> Option<Box<str>> {
+        self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Finished(finished) => Some(finished.hop.clone()),
+            fact if fact.is_claim() => Some(None),
+            _ => None,
+        })?
+    }
+
+    fn expired(&self, now: Now) -> bool {
+        self.history.opened().valid_until.is_some_and(|until| now.wall >= until)
+    }
+
+    async fn write_finished(&mut self) -> Result<(), C::Error> {
+        if let Some((now, finished)) = self.unwritten.take() {
+            self.claim.append(now, &Fact::Finished(Box::new(finished)), Durability::Later).await?;
+        }
+        Ok(())
+    }
+
+    async fn ask(&mut self, about: About, limits: Limits) -> Result<(), C::Error> {
+        let policy = self.terms.policy;
+        let status = policy.status.as_ref().expect("decide asks only where there is a status endpoint");
+        let mut asked = match self.question(about, status) {
+            Err(missing) => no_question(about, &missing),
+            Ok(url) => {
+                let now = self.ports.clock.now();
+                self.ports.observer.saw(now, Event::Asking { about });
+                let own = self.operation.request.url.sent.expose();
+                let trusted = location::origin(&url) == location::origin(own);
+                let headers = if trusted { &*self.operation.status_headers } else { &[] };
+                let question = Question { method: &status.method, url: &url, headers, limits };
+                let exchange = self.ports.transport.ask(question).await;
+                let said = judge(&exchange, status, about, &self.operation.request.body);
+                let not_before = said.retry_after.map(|wait| self.ports.clock.now().wall.after(wait));
+                Asked { not_before, ..said.asked }
+            }
+        };
+        asked.note = asked.note.map(|note| self.terms.mask.hide(&note).into());
+        let now = self.ports.clock.now();
+        self.ports.observer.saw(now, Event::Asked(&asked));
+        self.append(now, Fact::Asked(asked), Durability::Later).await
+    }
+
+    fn question(&self, about: About, status: &StatusPolicy) -> Result<String, String> {
+        let own = self.operation.request.url.sent.expose();
+        match (about, &status.control) {
+            (About::Control, Some(control)) => status.url.fill(control, own),
+            _ => status.url.fill(&self.myself(), own),
+        }
+    }
+
+    /// Returns what the status URL may be filled from: the request, and the answer that accepted it.
+    fn myself(&self) -> Control {
+        let (answer, location) = self.accepting_answer();
+        let body = Arc::clone(&self.operation.request.body);
+        Control { key: self.operation.key.as_str().into(), body, answer, location }
+    }
+
+    fn accepting_answer(&self) -> (Option<Arc<[u8]>>, Option<Box<str>>) {
+        if let Some(answer) = self.answer.as_ref().filter(|answer| answer.status == 202) {
+            return (Some(answer.body.as_slice().into()), answer.headers.first("location").map(Into::into));
+        }
+        let stored = self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Settled(settled) if settled.last.as_ref().is_some_and(|l| l.evidence == Evidence::Accepted) => {
+                settled.response.as_ref()
+            }
+            _ => None,
+        });
+        let Some(response) = stored else { return (None, None) };
+        let body: Option<Arc<[u8]>> = match &response.body {
+            Some(StoredBody::Text(text)) => Some(text.as_bytes().into()),
+            Some(StoredBody::Bytes(bytes)) => Some((&**bytes).into()),
+            _ => None,
+        };
+        let location = response.headers.iter().find(|(name, _)| &**name == "location").map(|(_, value)| value.clone());
+        (body, location)
+    }
+
+    async fn wait(&mut self, until: Moment, reason: Pause) -> Result<(), C::Error> {
+        let now = self.ports.clock.now();
+        let length = until.since(now.steady);
+        let waiting = Waiting { until: now.wall.after(length), reason, until_steady: Some(until) };
+        self.ports.observer.saw(now, Event::Waiting(&waiting));
+        let fact = Fact::Waiting(waiting);
+        if length > WAIT_RECORDED {
+            self.append(now, fact, Durability::Later).await?;
+        } else {
+            self.push(now, fact);
+        }
+        self.ports.clock.wait(until).await;
+        Ok(())
+    }
+
+    async fn settle(&mut self, conclusion: Conclusion) -> Result<Ended, C::Error> {
+        let now = self.ports.clock.now();
+        let settled = self.settled(conclusion);
+        self.append(now, Fact::Settled(Box::new(settled.clone())), Durability::Now).await?;
+        self.unwritten = None;
+        self.ports.observer.saw(now, Event::Settled(&settled));
+        Ok(Ended { settled, answer: self.answer.take() })
+    }
+
+    fn settled(&self, conclusion: Conclusion) -> Settled {
+        let answer = self.answer.as_ref();
+        Settled {
+            verdict: conclusion.verdict,
+            cause: conclusion.cause,
+            retry_at: conclusion.retry_at,
+            last: self.unwritten.as_ref().map(|(_, finished)| Box::new(finished.clone())),
+            response: answer.map(|answer| Box::new(record::response(answer, self.terms.policy, self.terms.mask))),
+        }
+    }
+
+    /// Appends a fact to the ledger, then to the history: what is not recorded did not happen.
+    async fn append(&mut self, now: Now, fact: Fact, durability: Durability) -> Result<(), C::Error> {
+        self.claim.append(now, &fact, durability).await?;
+        self.push(now, fact);
+        Ok(())
+    }
+
+    fn push(&mut self, now: Now, fact: Fact) {
+        let recorded = Recorded { n: self.claim.n(), at: now.wall, steady: Some(now.steady), fact };
+        self.history.facts.push(recorded);
+    }
+}
+
+fn never_sent(fault: Fault, now: Now) -> Exchange {
+    Exchange {
+        outcome: Outcome::Unanswered { sent: Sent::Nothing, stage: Stage::Connect, fault },
+        stages: Stages::default(),
+        took: Duration::ZERO,
+        addr: None,
+        error: None,
+        at: now.wall,
+    }
+}
+
+fn no_question(about: About, missing: &str) -> Asked {
+    let note = format!("the status URL has no value for {missing}");
+    Asked { says: Says::Unclear, about, by_body: false, http: None, ms: 0, not_before: None, note: Some(note.into()) }
+}
