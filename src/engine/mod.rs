@@ -7,6 +7,7 @@ pub mod deadline;
 pub mod decide;
 pub mod exchange;
 pub mod facts;
+pub mod fingerprint;
 pub mod json;
 pub mod location;
 pub mod moment;
