@@ -1,3 +1,5 @@
 //! abide
 pub mod drive;
 pub mod engine;
+#[cfg(feature = "net")]
+pub mod net;
