@@ -151,8 +151,8 @@ fn onward<'a>(steps: &'a [Box<str>], step: &str) -> Option<&'a [Box<str>]> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::json::Pointer;
     use super::*;
+    use crate::engine::json::Pointer;
     use proptest::prelude::*;
     use serde_json::Value;
 
