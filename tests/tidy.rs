@@ -169,7 +169,7 @@ fn behind<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = &'a str> {
     code.match_indices(word).filter_map(move |(at, _)| {
         let (before, after) = (&code[..at], &code[at + word.len()..]);
         let ends_in_word = word.ends_with(in_word);
-        let whole = !before.ends_with(in_word) && !(ends_in_word && after.starts_with(in_word));
+        let whole = !(before.ends_with(in_word) || ends_in_word && after.starts_with(in_word));
         whole.then_some(after)
     })
 }
