@@ -337,3 +337,6 @@ fn is_replayed(answer: &Answer, policy: &Policy) -> bool {
         answer.headers.all(&name.to_ascii_lowercase()).any(|value| value.eq_ignore_ascii_case(wanted))
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -326,3 +326,6 @@ fn needed_change(last: &Finished) -> Cause {
         _ => Cause::NeedsChange,
     }
 }
+
+#[cfg(test)]
+mod tests;

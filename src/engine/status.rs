@@ -123,3 +123,6 @@ fn different<'a>(rule: &'a StatusRule, answer: &Answer, request_body: &[u8]) -> 
         _ => true,
     })
 }
+
+#[cfg(test)]
+mod tests;

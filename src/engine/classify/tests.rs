@@ -1,0 +1,335 @@
+use super::*;
+use crate::engine::exchange::{Headers, Stages};
+use crate::engine::json::Pointer;
+use crate::engine::moment::Timestamp;
+use crate::engine::operation::Method;
+use std::time::Duration;
+
+fn policy(method: &str) -> Policy {
+    Policy::unprofiled(Method::new(method).expect("a method"), "http://a.example:80")
+}
+
+fn exchange(outcome: Outcome) -> Exchange {
+    Exchange {
+        outcome,
+        stages: Stages::default(),
+        took: Duration::from_millis(7),
+        addr: None,
+        error: None,
+        at: Timestamp::from_unix_ms(1_700_000_000_000),
+    }
+}
+
+fn answer(status: u16, headers: &[(&str, &str)], body: &str) -> Answer {
+    let headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+    Answer { status, headers: Headers(headers), body: body.as_bytes().to_vec(), ending: Ending::Complete }
+}
+
+#[derive(Clone, Copy, Default)]
+struct Past {
+    had_doubt: bool,
+    protected: bool,
+    hops: u32,
+}
+
+fn finding(policy: &Policy, answer: Answer, past: Past) -> Finding {
+    let Past { had_doubt, protected, hops } = past;
+    let context = Context { policy, url: "http://a.example/orders", had_doubt, protected, hops, json: true };
+    classify(&exchange(Outcome::Answered(answer)), &context)
+}
+
+fn of_status(method: &str, status: u16, past: Past) -> (Evidence, Option<bool>, Again, Option<Side>) {
+    let found = finding(&policy(method), answer(status, &[("location", "/next")], ""), past);
+    assert_eq!(found.http, Some(status));
+    (found.evidence, found.done, found.again, found.side)
+}
+
+const NONE: Past = Past { had_doubt: false, protected: false, hops: 0 };
+const KEYED_DOUBT: Past = Past { had_doubt: true, protected: true, hops: 0 };
+const DOUBT: Past = Past { had_doubt: true, protected: false, hops: 0 };
+
+#[test]
+fn every_status_of_a_post_means_what_the_table_says() {
+    use Again::{Later, No, Once, Yes};
+    use Evidence::{Accepted, Answered, InDoubt, Refused};
+    use Side::{Configuration, Network, Ours, Theirs, Unclear};
+    let done = |code| (code, Answered, Some(true), No, None);
+    let rejected = |code, side| (code, Answered, Some(false), No, Some(side));
+    let rows = [
+        done(200),
+        done(201),
+        done(203),
+        done(204),
+        done(205),
+        (202, Accepted, None, Later, Some(Theirs)),
+        (206, InDoubt, None, No, Some(Theirs)),
+        (207, InDoubt, None, No, Some(Theirs)),
+        (226, InDoubt, None, No, Some(Theirs)),
+        rejected(300, Theirs),
+        rejected(304, Theirs),
+        rejected(305, Theirs),
+        (301, InDoubt, None, No, Some(Configuration)),
+        (302, InDoubt, None, No, Some(Configuration)),
+        (303, InDoubt, None, No, Some(Configuration)),
+        (307, Refused, None, Yes, Some(Theirs)),
+        (308, Refused, None, Yes, Some(Theirs)),
+        rejected(400, Ours),
+        rejected(422, Ours),
+        rejected(405, Ours),
+        rejected(415, Ours),
+        rejected(423, Ours),
+        rejected(424, Ours),
+        (401, Refused, None, No, Some(Configuration)),
+        (407, Refused, None, No, Some(Configuration)),
+        rejected(402, Configuration),
+        rejected(403, Configuration),
+        rejected(404, Configuration),
+        rejected(410, Configuration),
+        rejected(451, Configuration),
+        (408, InDoubt, None, Yes, Some(Unclear)),
+        (409, InDoubt, None, No, Some(Unclear)),
+        (412, InDoubt, None, No, Some(Unclear)),
+        rejected(413, Ours),
+        (421, Refused, None, Once, Some(Network)),
+        (425, Refused, None, Once, Some(Network)),
+        (429, Refused, None, Yes, Some(Ours)),
+        (500, InDoubt, None, No, Some(Theirs)),
+        rejected(501, Configuration),
+        rejected(505, Configuration),
+        rejected(507, Theirs),
+        rejected(508, Theirs),
+        (502, InDoubt, None, Yes, Some(Theirs)),
+        (503, InDoubt, None, Yes, Some(Theirs)),
+        (504, InDoubt, None, Yes, Some(Theirs)),
+        (511, Refused, None, No, Some(Network)),
+        (520, InDoubt, None, No, Some(Theirs)),
+        (529, InDoubt, None, No, Some(Theirs)),
+        (999, InDoubt, None, No, Some(Theirs)),
+    ];
+    for (code, evidence, done, again, side) in rows {
+        assert_eq!(of_status("POST", code, NONE), (evidence, done, again, side), "{code}");
+    }
+}
+
+#[test]
+fn retry_after_does_not_make_a_503_certain() {
+    let found = finding(&policy("POST"), answer(503, &[("retry-after", "5")], ""), NONE);
+    assert_eq!(found.evidence, Evidence::InDoubt);
+    assert_eq!(found.retry_after, Some(Duration::from_secs(5)));
+    let mut stated = policy("POST");
+    stated.classify.refused = vec![503];
+    assert_eq!(finding(&stated, answer(503, &[], ""), NONE).evidence, Evidence::Refused);
+}
+
+#[test]
+fn a_malformed_retry_after_is_told_and_ignored() {
+    let found = finding(&policy("POST"), answer(429, &[("retry-after", "soon")], ""), NONE);
+    assert_eq!((found.retry_after, found.retry_after_malformed), (None, true));
+}
+
+#[test]
+fn a_413_is_worth_a_retry_only_with_a_retry_after() {
+    let found = finding(&policy("POST"), answer(413, &[("retry-after", "3")], ""), NONE);
+    assert_eq!((found.evidence, found.again, found.http), (Evidence::Refused, Again::Yes, Some(413)));
+    assert_eq!(found.retry_after, Some(Duration::from_secs(3)));
+}
+
+#[test]
+fn a_409_after_doubt_with_a_protecting_key_is_our_own_attempt() {
+    assert_eq!(of_status("POST", 409, KEYED_DOUBT).2, Again::Later);
+    assert_eq!(of_status("POST", 409, DOUBT).2, Again::No);
+    assert_eq!(of_status("POST", 412, KEYED_DOUBT), (Evidence::InDoubt, None, Again::No, Some(Side::Unclear)));
+}
+
+#[test]
+fn a_delete_that_finds_nothing_after_doubt_was_done() {
+    for status in [404, 410] {
+        assert_eq!(of_status("DELETE", status, DOUBT), (Evidence::Answered, Some(true), Again::No, None));
+        assert_eq!(of_status("DELETE", status, NONE).1, Some(false));
+        assert_eq!(of_status("POST", status, DOUBT).1, Some(false));
+    }
+}
+
+#[test]
+fn redirects_of_writes_are_followed_only_where_nothing_can_leak_or_change() {
+    let to = |location: &str, past: Past| {
+        let found = finding(&policy("POST"), answer(307, &[("location", location)], ""), past);
+        (found.reason, found.again, found.hop)
+    };
+    let hop = Some("http://a.example/next".to_owned());
+    assert_eq!(to("/next", NONE), (Reason::RedirectHop, Again::Yes, hop.clone()));
+    assert_eq!(to("/next", Past { hops: 2, ..NONE }), (Reason::RedirectHop, Again::Yes, hop));
+    assert_eq!(to("/next", Past { hops: 3, ..NONE }), (Reason::TooManyRedirects, Again::No, None));
+    for elsewhere in ["http://b.example/x", "https://a.example/x", "http://a.example:81/x", "//b.example/x", ""] {
+        assert_eq!(to(elsewhere, NONE), (Reason::RedirectElsewhere, Again::No, None), "{elsewhere}");
+    }
+}
+
+#[test]
+fn a_redirected_read_is_not_done_by_configuration() {
+    for status in [301, 302, 303, 307, 308] {
+        assert_eq!(of_status("GET", status, NONE), (Evidence::Refused, None, Again::No, Some(Side::Configuration)));
+    }
+}
+
+#[test]
+fn a_cut_success_is_no_confirmation_even_where_a_rule_says_so() {
+    let mut rules = policy("POST");
+    rules.classify.rules = vec![Rule { status: Some(200), header: None, value: None, means: Means::Confirmed }];
+    for (fault, reason) in [
+        (Fault::Closed, Reason::AnswerCut),
+        (Fault::Reset, Reason::AnswerCut),
+        (Fault::TimedOut(Limit::Body), Reason::AnswerStalled),
+        (Fault::TimedOut(Limit::Deadline), Reason::AnswerStalled),
+    ] {
+        let cut = Answer { ending: Ending::Cut(fault), ..answer(200, &[], "{") };
+        let found = finding(&rules, cut, NONE);
+        assert_eq!((found.evidence, found.again, found.reason), (Evidence::InDoubt, Again::Yes, reason));
+        assert_eq!((found.http, found.stage), (Some(200), Some(Stage::Body)));
+    }
+}
+
+#[test]
+fn a_body_cut_by_our_own_limit_stays_answered_and_is_not_looked_into() {
+    let mut strict = policy("POST");
+    strict.success = Some(BodyRule { content_type: None, value: Some(value("/state", &["done"])) });
+    strict.classify.rules =
+        vec![Rule { status: None, header: None, value: Some(value("/state", &["x"])), means: Means::Rejected }];
+    let capped = Answer { ending: Ending::Capped, ..answer(200, &[], "{\"state\":\"x\"}") };
+    assert_eq!(finding(&strict, capped, NONE).done, Some(true));
+}
+
+fn value(pointer: &str, equals: &[&str]) -> ValueRule {
+    let equals = equals.iter().map(|text| (*text).into()).collect();
+    ValueRule { pointer: Pointer::new(pointer).expect("a pointer"), equals }
+}
+
+#[test]
+fn success_is_what_the_profile_calls_one() {
+    let mut strict = policy("POST");
+    strict.success =
+        Some(BodyRule { content_type: Some("application/json".into()), value: Some(value("/state", &["done"])) });
+    let json = [("content-type", "Application/JSON; charset=utf-8")];
+    let of = |headers: &[(&str, &str)], body: &str| finding(&strict, answer(200, headers, body), NONE).reason;
+    assert_eq!(of(&json, "{\"state\":\"done\"}"), Reason::Ok);
+    assert_eq!(of(&json, "{\"state\":\"failed\"}"), Reason::NotASuccess);
+    assert_eq!(of(&json, "{}"), Reason::NotASuccess);
+    assert_eq!(of(&[], "{\"state\":\"done\"}"), Reason::NotASuccess);
+    strict.method = Method::new("HEAD").expect("a method");
+    assert_eq!(finding(&strict, answer(200, &[], ""), NONE).reason, Reason::Ok);
+}
+
+#[test]
+fn a_login_page_in_answer_to_json_is_no_success() {
+    let found = finding(&policy("POST"), answer(200, &[("content-type", "text/html")], "<p>"), NONE);
+    assert_eq!((found.evidence, found.again, found.side), (Evidence::InDoubt, Again::No, Some(Side::Network)));
+    assert_eq!(finding(&policy("POST"), answer(200, &[], " <!DOCTYPE HTML>"), NONE).reason, Reason::Html);
+    assert_eq!(finding(&policy("POST"), answer(200, &[], "ok"), NONE).reason, Reason::Ok);
+}
+
+#[test]
+fn the_first_matching_rule_wins_over_lists_and_table() {
+    let mut rules = policy("POST");
+    let rule = |status, header, value, means| Rule { status, header, value, means };
+    rules.classify.rules = vec![
+        rule(Some(409), None, Some(value("/error/code", &["duplicate_order"])), Means::Confirmed),
+        rule(Some(409), Some(("x-state".into(), Some("running".into()))), None, Means::InProgress),
+        rule(Some(409), Some(("x-final".into(), None)), None, Means::Rejected),
+        rule(Some(503), None, None, Means::InDoubt),
+    ];
+    rules.classify.refused = vec![503, 409];
+    let of = |status, headers: &[(&str, &str)], body: &str| {
+        let found = finding(&rules, answer(status, headers, body), NONE);
+        (found.evidence, found.done, found.again)
+    };
+    assert_eq!(of(409, &[], r#"{"error":{"code":"duplicate_order"}}"#), (Evidence::Answered, Some(true), Again::No));
+    assert_eq!(of(409, &[("x-state", "running")], ""), (Evidence::InDoubt, None, Again::Later));
+    assert_eq!(of(409, &[("x-final", "any")], ""), (Evidence::Answered, Some(false), Again::No));
+    assert_eq!(of(409, &[], ""), (Evidence::Refused, None, Again::Yes));
+    assert_eq!(of(503, &[], ""), (Evidence::InDoubt, None, Again::Yes));
+    let cut =
+        Answer { ending: Ending::Cut(Fault::Closed), ..answer(409, &[], r#"{"error":{"code":"duplicate_order"}}"#) };
+    assert_eq!(finding(&rules, cut, NONE).evidence, Evidence::Refused, "a rule on the body does not fire on a part");
+}
+
+#[test]
+fn a_500_is_repeated_only_where_the_profile_says_so_and_never_when_it_is_the_stored_answer() {
+    let mut listed = policy("POST");
+    listed.classify.retry_in_doubt = vec![500];
+    listed.idempotency.replay_marker = Some(("Idempotent-Replayed".into(), "true".into()));
+    assert_eq!(finding(&listed, answer(500, &[], ""), NONE).again, Again::Yes);
+    let replayed = finding(&listed, answer(500, &[("idempotent-replayed", "True")], ""), KEYED_DOUBT);
+    assert_eq!((replayed.again, replayed.replayed), (Again::No, true));
+}
+
+#[test]
+fn what_never_left_is_not_sent_and_what_left_whole_is_in_doubt() {
+    use Fault::*;
+    let rows = [
+        (Sent::Nothing, Stage::Resolve, NameUnknown, Evidence::NotSent, Again::Once, Reason::NameUnknown),
+        (Sent::Nothing, Stage::Resolve, NameUnavailable, Evidence::NotSent, Again::Yes, Reason::NameUnavailable),
+        (Sent::Nothing, Stage::Resolve, TimedOut(Limit::Connect), Evidence::NotSent, Again::Yes, Reason::NameTimeout),
+        (Sent::Nothing, Stage::Connect, ConnectionRefused, Evidence::NotSent, Again::Yes, Reason::ConnectRefused),
+        (
+            Sent::Nothing,
+            Stage::Connect,
+            TimedOut(Limit::Connect),
+            Evidence::NotSent,
+            Again::Yes,
+            Reason::ConnectTimeout,
+        ),
+        (Sent::Nothing, Stage::Tls, TimedOut(Limit::Deadline), Evidence::NotSent, Again::Yes, Reason::ConnectTimeout),
+        (Sent::Nothing, Stage::Connect, Unreachable, Evidence::NotSent, Again::Yes, Reason::Unreachable),
+        (Sent::Nothing, Stage::Connect, LocalResources, Evidence::NotSent, Again::Yes, Reason::LocalResources),
+        (Sent::Nothing, Stage::Tls, Certificate, Evidence::NotSent, Again::No, Reason::Certificate),
+        (Sent::Nothing, Stage::Tls, Tls, Evidence::NotSent, Again::No, Reason::TlsFailed),
+        (Sent::Nothing, Stage::Tls, Reset, Evidence::NotSent, Again::Yes, Reason::ConnectFailed),
+        (Sent::Nothing, Stage::Connect, Proxy, Evidence::NotSent, Again::Yes, Reason::ProxyFailed),
+        (Sent::Nothing, Stage::Connect, ProxyCredentials, Evidence::NotSent, Again::No, Reason::ProxyCredentials),
+        (Sent::Nothing, Stage::Write, Closed, Evidence::NotSent, Again::Yes, Reason::ClosedBeforeSent),
+        (Sent::Part, Stage::Write, TimedOut(Limit::Write), Evidence::Partial, Again::Yes, Reason::WriteTimeout),
+        (Sent::Part, Stage::Write, Reset, Evidence::Partial, Again::Yes, Reason::ClosedWhileSending),
+        (Sent::Whole, Stage::FirstByte, TimedOut(Limit::Read), Evidence::InDoubt, Again::Yes, Reason::ReadTimeout),
+        (
+            Sent::Whole,
+            Stage::FirstByte,
+            TimedOut(Limit::Attempt),
+            Evidence::InDoubt,
+            Again::Yes,
+            Reason::AttemptTimeout,
+        ),
+        (
+            Sent::Whole,
+            Stage::FirstByte,
+            TimedOut(Limit::Deadline),
+            Evidence::InDoubt,
+            Again::Yes,
+            Reason::DeadlineReached,
+        ),
+        (Sent::Whole, Stage::FirstByte, Closed, Evidence::InDoubt, Again::Yes, Reason::Unanswered),
+        (Sent::Whole, Stage::FirstByte, Reset, Evidence::InDoubt, Again::Yes, Reason::Unanswered),
+        (Sent::Whole, Stage::FirstByte, NotHttp, Evidence::InDoubt, Again::Once, Reason::NotHttp),
+        (Sent::Whole, Stage::FirstByte, Suspended, Evidence::InDoubt, Again::Yes, Reason::Suspended),
+        (
+            Sent::Whole,
+            Stage::FirstByte,
+            ClientCertificateRefused,
+            Evidence::NotSent,
+            Again::No,
+            Reason::ClientCertificate,
+        ),
+        (Sent::Whole, Stage::FirstByte, Other, Evidence::InDoubt, Again::Yes, Reason::Unanswered),
+    ];
+    let post = policy("POST");
+    let context =
+        Context { policy: &post, url: "http://a.example/", had_doubt: false, protected: false, hops: 0, json: false };
+    for (sent, stage, fault, evidence, again, reason) in rows {
+        let found = classify(&exchange(Outcome::Unanswered { sent, stage, fault }), &context);
+        assert_eq!(
+            (found.evidence, found.again, found.reason, found.stage),
+            (evidence, again, reason, Some(stage)),
+            "{fault:?}"
+        );
+        assert_eq!((found.done, found.http, found.hop), (None, None, None));
+    }
+}
