@@ -1,1 +1,3 @@
+//! The `abide` command.
+
 fn main() {}

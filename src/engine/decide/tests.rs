@@ -525,7 +525,8 @@ fn a_key_protects_only_while_its_contract_holds() {
         matches!(story.at(1.0), Action::Wait { .. })
     };
     assert!(doubt(|_| {}));
-    let cases: [(&str, fn(&mut Story)); 6] = [
+    type Change = fn(&mut Story);
+    let cases: [(&str, Change); 6] = [
         ("not supported", |story| story.policy.idempotency.supported = false),
         ("another header", |story| {
             story.policy.idempotency.place = crate::engine::policy::KeyPlace::Header(Some("X-Key".into()))
