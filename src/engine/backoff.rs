@@ -195,6 +195,7 @@ mod tests {
         fn a_greater_draw_never_shares_less(whole in any::<Duration>(), one in 0.0..1.0f64, other in 0.0..1.0f64) {
             prop_assert!(share(whole, one.min(other)) <= share(whole, one.max(other)));
             prop_assert!(share(whole, one) <= whole);
+            prop_assert_eq!(share(whole, 0.5), whole / 2);
         }
     }
 }
