@@ -26,4 +26,6 @@ pub mod engine;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
+pub mod rehearse;
+#[cfg(feature = "net")]
 pub mod store;

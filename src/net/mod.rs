@@ -86,7 +86,7 @@ impl Wire {
                 Err(failure) => return (Carried::nothing_sent(stage_of(&failure), failure), None),
             },
         };
-        let left = less(limits, started.elapsed());
+        let left = limits.after(started.elapsed());
         let wall = self.settings.wall;
         let carried = carry(outgoing, to, left, self.settings.answer_max_bytes, || wall.now()).await;
         (carried, Some(to))
@@ -151,9 +151,4 @@ fn stage_of(failure: &Failure) -> Stage {
 /// Returns the limits of a lookup alone.
 fn lookup_limits(limit: Duration) -> Limits {
     Limits { connect: limit, write: limit, read: limit, body: limit, whole: limit, whole_is: Limit::Connect }
-}
-
-/// Returns what is left of limits of which the connection has used `spent`.
-fn less(limits: Limits, spent: Duration) -> Limits {
-    Limits { connect: limits.connect.saturating_sub(spent), whole: limits.whole.saturating_sub(spent), ..limits }
 }

@@ -1,0 +1,3 @@
+//! A partner that misbehaves on purpose, for people who rehearse and for the tests of the wire.
+
+pub mod partner;
