@@ -26,6 +26,8 @@ pub mod engine;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
+pub mod profile;
+#[cfg(feature = "net")]
 pub mod rehearse;
 #[cfg(feature = "net")]
 pub mod store;
