@@ -2,6 +2,7 @@
 //!
 //! Nothing else sends: a [`Permit`] is made here only, after the intent is durable.
 
+mod ask;
 mod record;
 mod run;
 

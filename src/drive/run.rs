@@ -2,25 +2,20 @@
 
 use super::record;
 use super::{
-    Call, Claim, Claimed, Clock, Durability, Ended, Entropy, Event, Ledger, Observer, Permit, Question, Transport, Wish,
+    Call, Claim, Claimed, Clock, Durability, Ended, Entropy, Event, Ledger, Observer, Permit, Transport, Wish,
 };
 use crate::engine::classify::{Context, classify};
 use crate::engine::deadline::{Deadline, Limits};
 use crate::engine::decide::{Action, Conclusion, choose_address, conclude, decide};
 use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Stages};
-use crate::engine::facts::{
-    About, Asked, Fact, Finished, History, Pause, Recorded, Says, Settled, Started, StoredBody, Waiting,
-};
-use crate::engine::location;
+use crate::engine::facts::{Fact, Finished, History, Pause, Recorded, Settled, Started, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::Operation;
-use crate::engine::policy::{Control, Policy, StatusPolicy};
+use crate::engine::policy::Policy;
 use crate::engine::secret::Mask;
-use crate::engine::status::judge;
 use crate::engine::verdict::{Cause, Evidence};
 use crate::engine::view::View;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A longer wait is written down, so that people who look see what the process is doing.
@@ -124,6 +119,7 @@ pub async fn run<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer>(
         ports,
         unwritten: None,
         answer: None,
+        mute: None,
         durable: false,
         may_have_left: false,
     };
@@ -139,18 +135,20 @@ pub async fn run<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer>(
     }
 }
 
-struct Runner<'a, C, T, K, E, O> {
-    claim: &'a mut C,
-    history: &'a mut History,
-    operation: &'a Operation,
-    terms: Terms<'a>,
-    ports: Ports<'a, T, K, E, O>,
+pub(super) struct Runner<'a, C, T, K, E, O> {
+    pub(super) claim: &'a mut C,
+    pub(super) history: &'a mut History,
+    pub(super) operation: &'a Operation,
+    pub(super) terms: Terms<'a>,
+    pub(super) ports: Ports<'a, T, K, E, O>,
     /// The last attempt, in the history but not yet in the ledger: `settled` carries it if it ends the run.
-    unwritten: Option<(Now, Finished)>,
-    answer: Option<Answer>,
+    pub(super) unwritten: Option<(Now, Finished)>,
+    pub(super) answer: Option<Answer>,
+    /// The rules without a status endpoint, while its URL needs a value that nothing has given yet.
+    pub(super) mute: Option<Box<Policy>>,
     /// The claim and its first `started` are on the disk.
-    durable: bool,
-    may_have_left: bool,
+    pub(super) durable: bool,
+    pub(super) may_have_left: bool,
 }
 
 impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T, K, E, O> {
@@ -158,8 +156,11 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         loop {
             let now = self.ports.clock.now();
             let action = match self.ports.clock.interrupted() {
-                true => Action::Settle(conclude(self.history, self.terms.policy, now, Cause::Interrupted)),
-                false => decide(self.history, self.terms.policy, self.terms.deadline, now, self.ports.entropy.draw()),
+                true => Action::Settle(conclude(self.history, self.policy(), now, Cause::Interrupted)),
+                false => {
+                    let draw = self.ports.entropy.draw();
+                    decide(self.history, self.policy(), self.terms.deadline, now, draw)
+                }
             };
             if let Action::Settle(conclusion) = action {
                 return self.settle(conclusion).await;
@@ -172,6 +173,10 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
                 Action::Settle(_) => unreachable!("returned above"),
             }
         }
+    }
+
+    fn policy(&self) -> &Policy {
+        self.mute.as_deref().unwrap_or(self.terms.policy)
     }
 
     async fn attempt(&mut self, a: u32, limits: Limits) -> Result<(), C::Error> {
@@ -231,6 +236,9 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         if finding.retry_after_malformed {
             self.ports.observer.saw(now, Event::RetryAfterIgnored { a });
         }
+        if finding.evidence == Evidence::Accepted {
+            self.mute = None;
+        }
         let finished = record::finished(a, finding, &exchange, now);
         self.ports.observer.saw(now, Event::Finished { finished: &finished, exchange: &exchange });
         if let Outcome::Answered(answer) = exchange.outcome {
@@ -257,65 +265,6 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
             self.claim.append(now, &Fact::Finished(Box::new(finished)), Durability::Later).await?;
         }
         Ok(())
-    }
-
-    async fn ask(&mut self, about: About, limits: Limits) -> Result<(), C::Error> {
-        let policy = self.terms.policy;
-        let status = policy.status.as_ref().expect("decide asks only where there is a status endpoint");
-        let mut asked = match self.question(about, status) {
-            Err(missing) => no_question(about, &missing),
-            Ok(url) => {
-                let now = self.ports.clock.now();
-                self.ports.observer.saw(now, Event::Asking { about });
-                let own = self.operation.request.url.sent.expose();
-                let trusted = location::origin(&url) == location::origin(own);
-                let headers = if trusted { &*self.operation.status_headers } else { &[] };
-                let question = Question { method: &status.method, url: &url, headers, limits };
-                let exchange = self.ports.transport.ask(question).await;
-                let said = judge(&exchange, status, about, &self.operation.request.body);
-                let not_before = said.retry_after.map(|wait| self.ports.clock.now().wall.after(wait));
-                Asked { not_before, ..said.asked }
-            }
-        };
-        asked.note = asked.note.map(|note| self.terms.mask.hide(&note).into());
-        let now = self.ports.clock.now();
-        self.ports.observer.saw(now, Event::Asked(&asked));
-        self.append(now, Fact::Asked(asked), Durability::Later).await
-    }
-
-    fn question(&self, about: About, status: &StatusPolicy) -> Result<String, String> {
-        let own = self.operation.request.url.sent.expose();
-        match (about, &status.control) {
-            (About::Control, Some(control)) => status.url.fill(control, own),
-            _ => status.url.fill(&self.myself(), own),
-        }
-    }
-
-    /// Returns what the status URL may be filled from: the request, and the answer that accepted it.
-    fn myself(&self) -> Control {
-        let (answer, location) = self.accepting_answer();
-        let body = Arc::clone(&self.operation.request.body);
-        Control { key: self.operation.key.as_str().into(), body, answer, location }
-    }
-
-    fn accepting_answer(&self) -> (Option<Arc<[u8]>>, Option<Box<str>>) {
-        if let Some(answer) = self.answer.as_ref().filter(|answer| answer.status == 202) {
-            return (Some(answer.body.as_slice().into()), answer.headers.first("location").map(Into::into));
-        }
-        let stored = self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
-            Fact::Settled(settled) if settled.last.as_ref().is_some_and(|l| l.evidence == Evidence::Accepted) => {
-                settled.response.as_ref()
-            }
-            _ => None,
-        });
-        let Some(response) = stored else { return (None, None) };
-        let body: Option<Arc<[u8]>> = match &response.body {
-            Some(StoredBody::Text(text)) => Some(text.as_bytes().into()),
-            Some(StoredBody::Bytes(bytes)) => Some((&**bytes).into()),
-            _ => None,
-        };
-        let location = response.headers.iter().find(|(name, _)| &**name == "location").map(|(_, value)| value.clone());
-        (body, location)
     }
 
     async fn wait(&mut self, until: Moment, reason: Pause) -> Result<(), C::Error> {
@@ -354,7 +303,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     }
 
     /// Appends a fact to the ledger, then to the history: what is not recorded did not happen.
-    async fn append(&mut self, now: Now, fact: Fact, durability: Durability) -> Result<(), C::Error> {
+    pub(super) async fn append(&mut self, now: Now, fact: Fact, durability: Durability) -> Result<(), C::Error> {
         self.claim.append(now, &fact, durability).await?;
         self.push(now, fact);
         Ok(())
@@ -375,9 +324,4 @@ fn never_sent(fault: Fault, now: Now) -> Exchange {
         error: None,
         at: now.wall,
     }
-}
-
-fn no_question(about: About, missing: &str) -> Asked {
-    let note = format!("the status URL has no value for {missing}");
-    Asked { says: Says::Unclear, about, by_body: false, http: None, ms: 0, not_before: None, note: Some(note.into()) }
 }

@@ -34,7 +34,9 @@ pub(super) fn read(section: &Section<'_>, reading: &mut Reading<'_>) -> Result<H
             return Err(section.missing("password_env", "`user` needs a password_env, _file or _command"));
         }
         [] => {
-            return Err(section.missing("token_env", "[auth] needs a token_env, token_file or token_command, or a user"));
+            return Err(
+                section.missing("token_env", "[auth] needs a token_env, token_file or token_command, or a user")
+            );
         }
         [source] => source,
         [first, second, ..] => {
