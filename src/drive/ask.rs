@@ -3,9 +3,10 @@
 use super::run::Runner;
 use super::{Claim, Clock, Durability, Entropy, Event, Observer, Question, Transport};
 use crate::engine::deadline::Limits;
+use crate::engine::exchange::Outcome;
 use crate::engine::facts::{About, Asked, Fact, Says, StoredBody};
 use crate::engine::location;
-use crate::engine::policy::{Control, Policy, StatusPolicy};
+use crate::engine::policy::{Control, StatusPolicy};
 use crate::engine::status::judge;
 use crate::engine::verdict::Evidence;
 use std::sync::Arc;
@@ -13,30 +14,45 @@ use std::sync::Arc;
 impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T, K, E, O> {
     /// Asks the status endpoint and records what it says.
     pub(super) async fn ask(&mut self, about: About, limits: Limits) -> Result<(), C::Error> {
-        let policy = self.terms.policy;
-        let status = policy.status.as_ref().expect("decide asks only where there is a status endpoint");
+        let status = self.terms.policy.status.as_ref().expect("decide asks only where there is a status endpoint");
         let mut asked = match self.question(about, status) {
+            Ok(url) => self.put(about, status, &url, limits).await,
             Err(missing) => {
-                self.mute = Some(Box::new(Policy { status: None, ..policy.clone() }));
+                self.mute(about);
                 no_question(about, &missing)
-            }
-            Ok(url) => {
-                let now = self.ports.clock.now();
-                self.ports.observer.saw(now, Event::Asking { about });
-                let own = self.operation.request.url.sent.expose();
-                let trusted = location::origin(&url) == location::origin(own);
-                let headers = if trusted { &*self.operation.status_headers } else { &[] };
-                let question = Question { method: &status.method, url: &url, headers, limits };
-                let exchange = self.ports.transport.ask(question).await;
-                let said = judge(&exchange, status, about, &self.operation.request.body);
-                let not_before = said.retry_after.map(|wait| self.ports.clock.now().wall.after(wait));
-                Asked { not_before, ..said.asked }
             }
         };
         asked.note = asked.note.map(|note| self.terms.mask.hide(&note).into());
         let now = self.ports.clock.now();
         self.ports.observer.saw(now, Event::Asked(&asked));
         self.append(now, Fact::Asked(asked), Durability::Later).await
+    }
+
+    async fn put(&mut self, about: About, status: &StatusPolicy, url: &str, limits: Limits) -> Asked {
+        self.ports.observer.saw(self.ports.clock.now(), Event::Asking { about });
+        let own = self.operation.request.url.sent.expose();
+        // Credentials stay with the origin that they were given for.
+        let trusted = location::origin(url) == location::origin(own);
+        let headers = if trusted { &*self.operation.status_headers } else { &[] };
+        let question = Question { method: &status.method, url, headers, limits };
+        let exchange = self.ports.transport.ask(question).await;
+        let said = judge(&exchange, status, about, &self.operation.request.body);
+        let not_before = said.retry_after.map(|wait| self.ports.clock.now().wall.after(wait));
+        let decides = about == About::Operation && matches!(said.asked.says, Says::Confirmed | Says::Rejected);
+        if let (true, Outcome::Answered(answer)) = (decides, exchange.outcome) {
+            self.answer = Some(answer);
+        }
+        Asked { not_before, ..said.asked }
+    }
+
+    /// Goes on without what cannot be asked, until an answer gives what the URL needs.
+    fn mute(&mut self, about: About) {
+        let mut policy = self.policy().clone();
+        match (about, &mut policy.status) {
+            (About::Control, Some(status)) => status.control = None,
+            _ => policy.status = None,
+        }
+        self.mute = Some(Box::new(policy));
     }
 
     fn question(&self, about: About, status: &StatusPolicy) -> Result<String, String> {

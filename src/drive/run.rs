@@ -175,7 +175,8 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         }
     }
 
-    fn policy(&self) -> &Policy {
+    /// Returns the rules in force.
+    pub(super) fn policy(&self) -> &Policy {
         self.mute.as_deref().unwrap_or(self.terms.policy)
     }
 
