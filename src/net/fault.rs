@@ -106,12 +106,14 @@ fn kernel_limit(stage: Stage) -> Limit {
 }
 
 fn http_fault(error: &hyper::Error) -> Option<Fault> {
-    // hyper names this case only where its server is built in; the text is held by a test against the real one.
+    // hyper names these two only where its server is built in, or not at all; tests hold the texts against the real one.
     const TOO_LARGE: &str = "message head is too large";
+    const UNASKED: &str = "received unexpected message from connection";
+    let text = error.to_string();
     if error.is_parse() {
-        return Some(if error.to_string().contains(TOO_LARGE) { Fault::HeadTooLarge } else { Fault::NotHttp });
+        return Some(if text.contains(TOO_LARGE) { Fault::HeadTooLarge } else { Fault::NotHttp });
     }
-    let closed = error.is_incomplete_message() || error.is_canceled() || error.is_closed();
+    let closed = error.is_incomplete_message() || error.is_canceled() || error.is_closed() || text.contains(UNASKED);
     closed.then_some(Fault::Closed)
 }
 

@@ -15,6 +15,10 @@ const HEAD_MAX_BYTES: usize = 64 * 1024;
 const BODY_MAX_BYTES: usize = 64 << 20;
 /// The pause between two bytes that drip.
 const DRIP: Duration = Duration::from_millis(20);
+/// A body is read in pieces of at most this many bytes.
+const PIECE_BYTES: usize = 256 * 1024;
+/// The pause of [`Act::ServeSlowly`] between two pieces.
+const PAUSE: Duration = Duration::from_millis(3);
 /// What a drip-fed or stalled answer announces, in bytes.
 const SLOW_BODY_BYTES: usize = 1_000;
 
@@ -61,9 +65,10 @@ async fn requests(stream: &mut TcpStream, business: &Arc<Business>) -> io::Resul
             Act::Early413 => return refuse_early(stream).await,
             _ => {}
         }
-        read_body(stream, &mut buffer, &mut request).await?;
+        let pause = if matches!(turn.act, Act::ServeSlowly) { PAUSE } else { Duration::ZERO };
+        read_body(stream, &mut buffer, &mut request, pause).await?;
         let reply = business.receive(request, turn.execution);
-        let act = if matches!(turn.act, Act::Serve) { Act::Answer(reply) } else { turn.act };
+        let act = if matches!(turn.act, Act::Serve | Act::ServeSlowly) { Act::Answer(reply) } else { turn.act };
         play(stream, act).await?;
     }
     Ok(())
@@ -191,7 +196,12 @@ fn parse_head(head: &str) -> Option<SeenRequest> {
 }
 
 /// Reads the body that the head announces. A chunked one is not understood and ends the connection.
-async fn read_body(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &mut SeenRequest) -> io::Result<()> {
+async fn read_body(
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    request: &mut SeenRequest,
+    pause: Duration,
+) -> io::Result<()> {
     let announced = request.header("content-length").map_or(Ok(0), str::parse);
     let mut left = announced.map_err(|_| io::ErrorKind::InvalidData)?;
     if left > BODY_MAX_BYTES || request.header("transfer-encoding").is_some() {
@@ -209,8 +219,12 @@ async fn read_body(stream: &mut TcpStream, buffer: &mut Vec<u8>, request: &mut S
         if left == 0 {
             return Ok(());
         }
-        if stream.read_buf(buffer).await? == 0 {
+        buffer.reserve(PIECE_BYTES);
+        if (&mut *stream).take(PIECE_BYTES as u64).read_buf(buffer).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
         }
     }
 }

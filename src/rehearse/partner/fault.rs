@@ -63,6 +63,7 @@ faults! {
         Script::always(Turn::not_done(Act::Unsolicited408));
     ReadThenRst = "read-then-rst", "reads 10 kB, then resets", Script::always(Turn::not_done(Act::ReadThenRst(READ_BYTES)));
     HeadThenRst = "head-then-rst", "reads the head, then resets", Script::always(Turn::not_done(Act::HeadThenRst));
+    ReadSlowly = "read-slowly", "reads slowly, then executes", Script::always(Turn::done(Act::ServeSlowly));
     Early413 = "early-413", "answers 413 before it has read the body", Script::always(Turn::not_done(Act::Early413));
     AllThenFin = "all-then-fin", "reads everything, then closes", Script::always(Turn::not_done(Act::Fin));
     AllThenRst = "all-then-rst", "reads everything, then resets", Script::always(Turn::not_done(Act::Rst));

@@ -144,6 +144,8 @@ pub enum Act {
     HeadThenRst,
     /// The head is read, a 413 is sent, and the body is left unread.
     Early413,
+    /// The whole request is read, but slowly: 256 KiB, a short pause, and so on. The business answers.
+    ServeSlowly,
     /// The whole request is read; the business answers.
     Serve,
     /// The whole request is read; this is the answer.
