@@ -128,7 +128,8 @@ fn worst_case(worst: Duration, overall: Duration) -> String {
 
 /// Returns a tenth more, rounded up to what people say: 5 s below a minute, half a minute below ten, else minutes.
 fn promise(overall: Duration) -> Duration {
-    let wanted = overall.saturating_add(overall / 10).as_secs().saturating_add(1);
+    let wanted = overall.saturating_add(overall / 10).as_millis().div_ceil(1000);
+    let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
     let step = match wanted {
         0..=60 => 5,
         61..=600 => 30,

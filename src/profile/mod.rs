@@ -226,3 +226,6 @@ impl Profile {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
