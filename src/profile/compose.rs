@@ -314,3 +314,6 @@ fn stored_body(body: &[u8], rule: StoreBody) -> StoredBody {
         _ => StoredBody::Bytes(body.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;
