@@ -162,9 +162,23 @@ pub(super) fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Wraps a URL without userinfo: secret query values are sent, but neither stored nor shown.
+/// Shorter values of query parameters are not hidden elsewhere: `?auth=true` must not blank every `true`.
+const SHORTEST_HIDDEN: usize = 6;
+
+/// Hides the value of a query parameter wherever it turns up.
+pub(super) fn hide_value(value: &str, mask: &mut Mask) {
+    if value.len() >= SHORTEST_HIDDEN {
+        mask.add(value);
+    }
+}
+
+/// Wraps a URL without userinfo: secret query values, and known secrets in the path, are sent, but neither stored nor
+/// shown.
 pub(super) fn guard(url: &Url, listed: &[Box<str>], mask: &mut Mask) -> Guarded {
-    let shown = mask_query(url.as_str(), listed, |value| mask.add(value));
+    let masked = mask_query(url.as_str(), listed, |value| hide_value(value, mask));
+    // The host stays: it is public, and the ledger's readers need it.
+    let (start, rest) = masked.split_at(origin_len(url));
+    let shown = format!("{start}{}", mask.hide(rest));
     Guarded { sent: Secret::new(url.as_str()), stored: shown.as_str().into(), shown: shown.into() }
 }
 
@@ -174,15 +188,21 @@ pub(super) fn has_references(stored: &str) -> bool {
     stored.split('?').next().unwrap_or_default().contains("${")
 }
 
-/// Returns whether the ledger's form of a URL has masked values.
+/// Returns whether the ledger's form of a URL has masked values. A literal `***` counts as one: it has to be given
+/// again.
 pub(super) fn has_masks(stored: &str) -> bool {
-    stored.split_once('?').is_some_and(|(_, query)| query.split('&').any(|pair| pair.ends_with("=***")))
+    stored.contains("***")
 }
 
 /// Returns the names of the secret parameters of `url`, as they are written.
 pub(super) fn secret_parameters(url: &Url, listed: &[Box<str>]) -> Vec<Box<str>> {
     let names = url.query_pairs().map(|(name, _)| name);
     names.filter(|name| is_secret_parameter(name, listed)).map(Into::into).collect()
+}
+
+/// Returns the length of the part of `url` before its path.
+fn origin_len(url: &Url) -> usize {
+    url[..url::Position::BeforePath].len()
 }
 
 /// A profile's `base_url`.
@@ -241,14 +261,15 @@ impl Base {
 
     /// Wraps a URL: where it lies under this base and the base has secrets, these are stored as references.
     pub(super) fn guard(&self, url: &Url, listed: &[Box<str>], mask: &mut Mask) -> Guarded {
-        let plain = guard(url, listed, mask);
         let base = self.url.as_str().trim_end_matches('/');
-        match plain.stored.strip_prefix(base).filter(|_| self.template.contains("${")) {
+        let masked = mask_query(url.as_str(), listed, |value| hide_value(value, mask));
+        let below = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '?']);
+        match masked.strip_prefix(base).filter(below).filter(|_| has_references(&self.template)) {
             Some(rest) => {
-                let template = format!("{}{rest}", self.template);
-                Guarded { sent: plain.sent, stored: template.as_str().into(), shown: template.into() }
+                let template = format!("{}{}", self.template, mask.hide(rest));
+                Guarded { sent: Secret::new(url.as_str()), stored: template.as_str().into(), shown: template.into() }
             }
-            None => plain,
+            None => guard(url, listed, mask),
         }
     }
 

@@ -133,7 +133,7 @@ fn url_template(field: &Field<'_>, reading: &mut Reading<'_>) -> Result<UrlTempl
             }
         }
     }
-    address::mask_query(field.text()?, &reading.secrets.query, |value| reading.mask.add(value));
+    address::mask_query(field.text()?, &reading.secrets.query, |value| address::hide_value(value, &mut reading.mask));
     if parts.len() > 1 && parts.contains(&UrlPart::Location) {
         return Err(field.refused("has something beside {location}, which is a whole URL", None));
     }

@@ -2,6 +2,7 @@
 
 use super::super::address;
 use super::super::credentials::{self, AUTHORIZATION};
+use super::super::expand::MASKED;
 use super::super::headers::{self, NotAHeader};
 use super::super::{Profile, Secrets, origin};
 use super::{ComposeError, Draft};
@@ -110,6 +111,7 @@ pub(super) fn build(
         Some(base) => base.guard(&url, &secrets.query, mask),
         None => address::guard(&url, &secrets.query, mask),
     };
+    mask_copies(&mut headers, policy, mask);
     let status_headers = status_headers(profile, policy, authorization);
     let body = draft.body.clone().unwrap_or_else(|| Arc::from([]));
     let request = Request { method, url: guarded, headers, body };
@@ -151,6 +153,19 @@ fn authorization(
         return Ok(Some(basic(user, password, mask)));
     }
     Ok(in_url.or_else(|| profile.and_then(Profile::authorization).cloned()))
+}
+
+/// Masks values that hold a known secret, whatever their header is called. The key is no secret, and the content type
+/// counts for the fingerprint, which must not change with a secret.
+fn mask_copies(headers: &mut [Header], policy: &Policy, mask: &Mask) {
+    for header in headers {
+        let is = |name: &str| header.name.eq_ignore_ascii_case(name);
+        let is_key = matches!(&policy.idempotency.place, KeyPlace::Header(Some(name)) if is(name));
+        let sent = header.value.sent.expose();
+        if !is_key && !is("content-type") && *header.value.stored == *sent && mask.hide(sent) != sent {
+            header.value = Guarded { stored: MASKED.into(), shown: "***".into(), ..header.value.clone() };
+        }
+    }
 }
 
 fn literal(flag: &HeaderFlag, secrets: &Secrets, mask: &mut Mask) -> Header {

@@ -243,6 +243,14 @@ fn secrets_of_the_command_line_are_sent_and_never_kept() {
     assert_eq!(built.mask.hide("pw-8841 other-pw hush-1234 north"), "*** *** *** north");
     let stored: Vec<&str> = built.opened.headers.iter().map(|(_, value)| &**value).collect();
     assert_eq!(stored, ["$masked", "$masked", "north", "k-1"]);
+    let copied =
+        Draft { headers: flags(&["X-Copy: <sk-test-77aa>"]), ..draft("http://a/sk-test-77aa?token=sk-test-77aa") };
+    let built = composed(None, &copied);
+    assert_eq!(&*built.opened.url, "http://a/***?token=***");
+    assert_eq!(built.opened.headers[0].1, "$masked".into());
+    assert_eq!(sent(&built)[0], "X-Copy: <sk-test-77aa>");
+    let short = composed(None, &draft("http://a/true?auth=true"));
+    assert_eq!(&*short.opened.url, "http://a/true?auth=***");
     let beaten = Draft { headers: flags(&["authorization: Bearer hush-5678"]), ..both };
     assert_eq!(sent(&composed(None, &beaten)), ["authorization: Bearer hush-5678", "Idempotency-Key: k-1"]);
 }

@@ -1,4 +1,5 @@
 use super::*;
+use proptest::prelude::*;
 
 /// Each text is refused with exactly these words.
 fn refused(cases: &[(&str, &str)]) {
@@ -273,6 +274,19 @@ fn names_and_headers_that_cannot_be_sent_are_refused() {
         ),
         ("[[endpoint]]\npath = '/a'\nmethod = 'CONNECT'", "p.toml:3: `endpoint[1].method` is no HTTP method"),
     ]);
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_cut_from_a_profile_is_read_or_refused_with_its_line(from in 0usize..2000, len in 1usize..40, with in "[\\[\\]{}\"'=a0.${\\n]{0,3}") {
+        let whole = include_str!("../../../profiles/payments.toml");
+        let (from, to) = (from.min(whole.len()), (from + len).min(whole.len()));
+        let text = format!("{}{with}{}", &whole[..from], &whole[to..]);
+        if let Err(error) = Fake::with(&[("PAYMENTS_TOKEN", "tok-1234")]).load(&text) {
+            let lines = text.lines().count().max(1);
+            prop_assert!(error.line.is_some_and(|line| (1..=lines + 1).contains(&(line as usize))), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -160,6 +160,9 @@ fn variables_in_base_url_are_secret_in_its_path_only() {
     assert_eq!(&*guarded.stored, "http://api.example:81/in/${KEY}/x");
     assert_eq!(base.resolve(&guarded.stored).as_deref(), Some("http://api.example:81/in/hush-1234/x"));
     assert_eq!(base.resolve("http://api.example:81/in/${OTHER}/x"), None);
+    let beside = address::parse("http://api.example:81/in/hush-12345").expect("a URL");
+    let guarded = base.guard(&beside, &[], &mut read.mask.clone());
+    assert_eq!(&*guarded.stored, "http://api.example:81/in/***5");
     let read = world.load("base_url = '${ALL}'").expect("valid");
     assert_eq!(read.base_url().map(Url::as_str), Some("http://api.example/v1"));
 }
