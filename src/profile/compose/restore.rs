@@ -93,13 +93,36 @@ fn url(profile: Option<&Profile>, stored: &str, again: Option<&Operation>) -> Re
     if !address::has_references(stored) && !address::has_masks(stored) {
         return Ok(stored.to_owned());
     }
-    let same = again.map(|again| &again.request.url).filter(|url| *url.stored == *stored);
-    if let Some(url) = same {
-        return Ok(url.sent.expose().to_owned());
+    if let Some(url) = again.and_then(|again| filled(stored, &again.request.url)) {
+        return Ok(url);
     }
     let base = profile.and_then(|profile| profile.base.as_ref());
     let resolved = base.filter(|_| !address::has_masks(stored)).and_then(|base| base.resolve(stored));
     resolved.ok_or_else(|| ComposeError::MaskedUrl { url: stored.into() })
+}
+
+/// Fills what is masked in the URL `stored` from that of the present command line, which may differ in what is not
+/// masked: a key in the query is another one where an operation is continued without its key.
+fn filled(stored: &str, now: &Guarded) -> Option<String> {
+    let sent = now.sent.expose();
+    if *now.stored == *stored {
+        return Some(sent.to_owned());
+    }
+    let (path, query) = stored.split_once('?')?;
+    let (path_now, _) = now.stored.split_once('?')?;
+    let (path_sent, query_sent) = sent.split_once('?')?;
+    if path != path_now {
+        return None;
+    }
+    let value = |pair: &str| {
+        let name = pair.split('=').next()?;
+        let mut same = query_sent.split('&').filter(|sent| sent.split('=').next() == Some(name));
+        // Two values under one name cannot be told apart.
+        same.next().filter(|_| same.next().is_none()).map(str::to_owned)
+    };
+    let fill = |pair: &str| if pair.contains("***") { value(pair) } else { Some(pair.to_owned()) };
+    let pairs = query.split('&').map(fill).collect::<Option<Vec<_>>>()?;
+    Some(format!("{path_sent}?{}", pairs.join("&")))
 }
 
 /// Returns a header with the value that was sent, or what has taken its place since.

@@ -382,6 +382,20 @@ fn what_is_masked_comes_from_the_present_command_line_or_is_named() {
 }
 
 #[test]
+fn a_masked_url_is_filled_and_keeps_the_key_that_it_has() {
+    let query = profile("[idempotency]\nin = 'query'\nheader = 'rid'");
+    let keyed = |key: &str, target: &str| Draft { key: KeySource::Made(key.into()), ..draft(target) };
+    let first = composed(Some(&query), &keyed("k-1", "http://a/x?token=sk-77aa&b=1"));
+    let now = composed(Some(&query), &keyed("k-2", "http://a/x?token=sk-88bb&b=1"));
+    let (operation, _) = again(Some(&query), &first, Some(&now.operation)).expect("restored");
+    assert_eq!(operation.request.url.sent.expose(), "http://a/x?token=sk-88bb&b=1&rid=k-1");
+    for target in ["http://a/y?token=sk-88bb", "http://a/x?token=1&token=2", "http://a/x"] {
+        let now = composed(Some(&query), &keyed("k-2", target));
+        assert!(again(Some(&query), &first, Some(&now.operation)).is_err(), "{target}");
+    }
+}
+
+#[test]
 fn a_key_header_flag_still_counts_after_the_first_run() {
     let keyed = Draft { key_header: Some("X-Once".into()), ..post("http://a/x", "{}") };
     let (_, policy) = again(None, &composed(None, &keyed), None).expect("restored");
