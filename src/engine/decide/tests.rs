@@ -591,6 +591,24 @@ fn nothing_is_sent_after_it_stopped_being_valid() {
 }
 
 #[test]
+fn a_suspend_during_a_wait_ends_the_run_without_a_send() {
+    let story = Story::new(policy("POST")).attempt(1.0, Evidence::NotSent, Again::Yes).waited(1.0, 1.5);
+    assert_eq!(story.at(3601.5), settle(Verdict::NotDone, Cause::Deadline));
+}
+
+#[test]
+fn a_wall_clock_that_jumps_moves_no_deadline_and_no_wait() {
+    let story = Story::new(policy("POST")).attempt(1.0, Evidence::NotSent, Again::Yes);
+    for wall in [EPOCH.before(secs(3600)), EPOCH.after(secs(315_576_000))] {
+        let now = |seconds: f64| Now { steady: at(seconds).steady, wall };
+        let next = decide(&story.history, &story.policy, story.deadline, now(1.0), 0.0);
+        assert_eq!(next, wait(1.5, Pause::Backoff));
+        let over = decide(&story.history, &story.policy, story.deadline, now(60.0), 0.0);
+        assert!(matches!(over, Action::Settle(Conclusion { verdict: Verdict::NotDone, .. })), "{over:?}");
+    }
+}
+
+#[test]
 fn an_owner_that_died_in_flight_leaves_doubt() {
     let story = Story::new(policy("POST")).next_run(5.0, Why::Send, None);
     assert_eq!(story.at(5.0), settle(Verdict::InDoubt, Cause::NothingHelps));
