@@ -3,6 +3,7 @@
 //! Nothing here knows the network. Both stores decide by [`crate::engine::entry`] and pass `tests/store_suite`.
 
 mod error;
+pub mod format;
 pub mod memory;
 
 pub use error::{Left, StoreError};

@@ -1,0 +1,227 @@
+//! The lines of a ledger file: how facts are written and read back.
+//!
+//! One JSON object a line. `t`, `n` and `k` come first, then `at` and the fact's own fields, `d` and `crc` last, so
+//! that the envelope is read without a JSON parser. `crc` is the CRC-32 of the bytes before `,"crc"`.
+
+mod mirror;
+#[cfg(test)]
+mod tests;
+
+use crate::engine::facts::{Fact, Recorded};
+use crate::engine::moment::Timestamp;
+use crate::engine::operation::{Fingerprint, IdempotencyKey, PartnerName};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mirror::{OpenedLine, SettledEnd, SettledHead, SettledLine};
+use serde::{Deserialize, Serialize};
+use std::io::Write as _;
+use std::str;
+
+/// The version that is written, and the newest that is read.
+pub const VERSION: u64 = 1;
+/// The longest line in bytes, its line break included.
+pub const LINE_MAX: usize = 64 * 1024;
+/// How every line begins.
+pub const START: &[u8] = b"{\"t\":\"";
+/// The length of `,"crc":"01234567"}`.
+const SEAL: usize = 18;
+
+/// The first line of a ledger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Header {
+    /// The version of the format.
+    pub v: u64,
+    /// The ledger's name, the same over all its copies: 1 to 64 letters and digits.
+    pub id: Box<str>,
+    /// How often it was compacted.
+    #[serde(rename = "gen")]
+    pub generation: u64,
+}
+
+/// What the first line says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FirstLine {
+    /// A ledger that this version reads.
+    Ledger(Header),
+    /// A ledger of a newer version.
+    Newer(u64),
+    /// Something else.
+    Foreign,
+}
+
+/// A fact with what its line needs besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Entry<'a> {
+    /// The claim that it belongs to.
+    pub n: u64,
+    /// The operation's key.
+    pub key: &'a IdempotencyKey,
+    /// When it is written.
+    pub at: Timestamp,
+    /// What happened.
+    pub fact: &'a Fact,
+    /// For `settled`: the offset of the operation's `opened` line.
+    pub opened_at: Option<u64>,
+    /// The offset up to which the writer knows the file to be durable.
+    pub durable: u64,
+}
+
+/// Bytes that recovery set aside.
+#[derive(Clone, Copy, Debug)]
+pub struct SetAside<'a> {
+    /// What they were: `torn` or `bad`.
+    pub what: &'static str,
+    /// Where they were.
+    pub offset: u64,
+    /// The bytes, at most 32 KiB.
+    pub bytes: &'a [u8],
+}
+
+/// A line whose checksum is right, its envelope read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope<'a> {
+    /// What kind of line it is.
+    pub t: &'a str,
+    /// The claim's number; `None` for lines that belong to no operation.
+    pub n: Option<u64>,
+    /// The durable offset that its writer knew.
+    pub durable: u64,
+}
+
+/// What a claim's line says about its operation.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Identity {
+    /// The key.
+    #[serde(rename = "k")]
+    pub key: IdempotencyKey,
+    /// The partner.
+    pub partner: PartnerName,
+    /// The fingerprint, on an `opened` line.
+    pub fp: Option<Fingerprint>,
+}
+
+/// Writes the header's line.
+pub fn header_line(header: &Header, at: Timestamp) -> Vec<u8> {
+    let mut line = b"{\"t\":\"ledger\"".to_vec();
+    splice(&mut line, header);
+    write!(line, ",\"at\":\"{at}\"").expect("memory takes every write");
+    seal(line, 0)
+}
+
+/// Writes a fact's line.
+pub fn fact_line(entry: &Entry<'_>) -> Vec<u8> {
+    let mut line = Vec::with_capacity(512);
+    write!(line, "{{\"t\":\"{}\",\"n\":{},\"k\":", entry.fact.name(), entry.n).expect("memory takes every write");
+    serde_json::to_writer(&mut line, entry.key).expect("a key is a JSON string");
+    write!(line, ",\"at\":\"{}\"", entry.at).expect("memory takes every write");
+    match entry.fact {
+        Fact::Opened(opened) => splice(&mut line, &OpenedLine::from(&**opened)),
+        Fact::Started(started) => splice(&mut line, started),
+        Fact::Finished(finished) => splice(&mut line, finished),
+        Fact::Asked(asked) => splice(&mut line, asked),
+        Fact::Waiting(waiting) => splice(&mut line, waiting),
+        Fact::Reopened(reopened) => splice(&mut line, reopened),
+        Fact::Resolved(resolved) => splice(&mut line, resolved),
+        Fact::Settled(settled) => {
+            splice(&mut line, &SettledHead::from(&**settled));
+            if let Some(last) = &settled.last {
+                splice(&mut line, last);
+            }
+            splice(&mut line, &SettledEnd::new(settled, entry.opened_at));
+        }
+    }
+    seal(line, entry.durable)
+}
+
+/// Writes a note about bytes that recovery set aside.
+pub fn note_line(note: &SetAside<'_>, at: Timestamp, durable: u64) -> Vec<u8> {
+    let SetAside { what, offset, bytes } = note;
+    let (len, b64) = (bytes.len(), STANDARD.encode(bytes));
+    let line = format!(
+        "{{\"t\":\"note\",\"at\":\"{at}\",\"what\":\"{what}\",\"offset\":{offset},\"len\":{len},\"b64\":\"{b64}\""
+    );
+    seal(line.into_bytes(), durable)
+}
+
+/// Appends the fields of a JSON object, each with a comma before it.
+fn splice(line: &mut Vec<u8>, fields: &impl Serialize) {
+    let start = line.len();
+    serde_json::to_writer(&mut *line, fields).expect("facts have text keys and finite numbers");
+    let closing = line.pop();
+    assert_eq!((line[start], closing), (b'{', Some(b'}')), "facts are objects");
+    line[start] = b',';
+    line.truncate(if line.len() == start + 1 { start } else { line.len() });
+}
+
+fn seal(mut line: Vec<u8>, durable: u64) -> Vec<u8> {
+    write!(line, ",\"d\":{durable}").expect("memory takes every write");
+    let crc = crc32fast::hash(&line);
+    writeln!(line, ",\"crc\":\"{crc:08x}\"}}").expect("memory takes every write");
+    line
+}
+
+/// Reads the envelope of a line without its line break; `None` where the line is not what was written.
+pub fn envelope(line: &[u8]) -> Option<Envelope<'_>> {
+    let (body, seal) = line.split_at_checked(line.len().checked_sub(SEAL)?)?;
+    let crc = seal.strip_prefix(b",\"crc\":\"")?.strip_suffix(b"\"}")?;
+    let same = crc.iter().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(b))
+        && u32::from_str_radix(str::from_utf8(crc).ok()?, 16) == Ok(crc32fast::hash(body));
+    let after = body.strip_prefix(START).filter(|_| same)?;
+    let end = after.iter().position(|b| *b == b'"')?;
+    let n = after[end..].strip_prefix(b"\",\"n\":").and_then(leading_number);
+    let digits = body.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let (rest, durable) = body.split_at(body.len() - digits);
+    rest.ends_with(b",\"d\":").then_some(())?;
+    Some(Envelope { t: str::from_utf8(&after[..end]).ok()?, n, durable: leading_number(durable)? })
+}
+
+fn leading_number(text: &[u8]) -> Option<u64> {
+    let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    str::from_utf8(&text[..digits]).ok()?.parse().ok()
+}
+
+/// Reads the first line of a file, without its line break.
+pub fn first_line(line: &[u8]) -> FirstLine {
+    if !line.starts_with(b"{\"t\":\"ledger\",") {
+        return FirstLine::Foreign;
+    }
+    let Ok(header) = serde_json::from_slice::<Header>(line) else {
+        return FirstLine::Foreign;
+    };
+    // A newer version may also seal its lines in another way.
+    if header.v > VERSION {
+        return FirstLine::Newer(header.v);
+    }
+    let named = (1..=64).contains(&header.id.len()) && header.id.bytes().all(|b| b.is_ascii_alphanumeric());
+    if named && header.v > 0 && envelope(line).is_some() { FirstLine::Ledger(header) } else { FirstLine::Foreign }
+}
+
+/// Reads which operation a claim's line is about.
+pub fn identity(line: &[u8]) -> Option<Identity> {
+    serde_json::from_slice(line).ok()
+}
+
+/// Reads a fact with its key from a line without its line break; fields of newer versions are passed over.
+///
+/// `None` where the line is damaged, is no fact, or lacks what this version needs.
+pub fn fact(line: &[u8]) -> Option<(IdempotencyKey, Recorded)> {
+    #[derive(Deserialize)]
+    struct Frame {
+        k: IdempotencyKey,
+        at: Timestamp,
+    }
+    let envelope = envelope(line)?;
+    let Frame { k, at } = serde_json::from_slice(line).ok()?;
+    let fact = match envelope.t {
+        "opened" => Fact::Opened(serde_json::from_slice::<OpenedLine<'_>>(line).ok()?.into_fact()?.into()),
+        "started" => Fact::Started(serde_json::from_slice(line).ok()?),
+        "finished" => Fact::Finished(serde_json::from_slice(line).ok()?),
+        "asked" => Fact::Asked(serde_json::from_slice(line).ok()?),
+        "waiting" => Fact::Waiting(serde_json::from_slice(line).ok()?),
+        "settled" => Fact::Settled(Box::new(SettledLine::read(line)?)),
+        "reopened" => Fact::Reopened(serde_json::from_slice(line).ok()?),
+        "resolved" => Fact::Resolved(serde_json::from_slice(line).ok()?),
+        _ => return None,
+    };
+    Some((k, Recorded { n: envelope.n?, at, steady: None, fact }))
+}
