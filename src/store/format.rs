@@ -10,6 +10,7 @@ mod tests;
 use crate::engine::facts::{Fact, Recorded};
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{Fingerprint, IdempotencyKey, PartnerName};
+use crate::engine::verdict::Verdict;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mirror::{OpenedLine, SettledEnd, SettledHead, SettledLine};
@@ -21,6 +22,8 @@ use std::str;
 pub const VERSION: u64 = 1;
 /// The longest line in bytes, its line break included.
 pub const LINE_MAX: usize = 64 * 1024;
+/// How many bytes a `note` can keep: base64 makes four of three.
+pub const SET_ASIDE_MAX: usize = 32 * 1024;
 /// How every line begins.
 pub const START: &[u8] = b"{\"t\":\"";
 /// The length of `,"crc":"01234567"}`.
@@ -73,7 +76,9 @@ pub struct SetAside<'a> {
     pub what: &'static str,
     /// Where they were.
     pub offset: u64,
-    /// The bytes, at most 32 KiB.
+    /// How many there were.
+    pub len: u64,
+    /// The first of them, at most [`SET_ASIDE_MAX`].
     pub bytes: &'a [u8],
 }
 
@@ -135,8 +140,8 @@ pub fn fact_line(entry: &Entry<'_>) -> Vec<u8> {
 
 /// Writes a note about bytes that recovery set aside.
 pub fn note_line(note: &SetAside<'_>, at: Timestamp, durable: u64) -> Vec<u8> {
-    let SetAside { what, offset, bytes } = note;
-    let (len, b64) = (bytes.len(), STANDARD.encode(bytes));
+    let SetAside { what, offset, len, bytes } = note;
+    let b64 = STANDARD.encode(bytes);
     let line = format!(
         "{{\"t\":\"note\",\"at\":\"{at}\",\"what\":\"{what}\",\"offset\":{offset},\"len\":{len},\"b64\":\"{b64}\""
     );
@@ -199,6 +204,15 @@ pub fn first_line(line: &[u8]) -> FirstLine {
 /// Reads which operation a claim's line is about.
 pub fn identity(line: &[u8]) -> Option<Identity> {
     serde_json::from_slice(line).ok()
+}
+
+/// Reads the verdict of a `settled` or `resolved` line.
+pub fn verdict(line: &[u8]) -> Option<Verdict> {
+    #[derive(Deserialize)]
+    struct Frame {
+        verdict: Verdict,
+    }
+    serde_json::from_slice::<Frame>(line).ok().map(|frame| frame.verdict)
 }
 
 /// Reads a fact with its key from a line without its line break; fields of newer versions are passed over.

@@ -4,6 +4,9 @@
 
 mod error;
 pub mod format;
+pub mod jsonl;
 pub mod memory;
+mod warning;
 
 pub use error::{Left, StoreError};
+pub use warning::Warning;

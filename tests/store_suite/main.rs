@@ -1,6 +1,7 @@
 //! What every ledger must do, and what only a file must.
 
 mod facts;
+mod file;
 mod suite;
 
 macro_rules! conformance {
@@ -55,4 +56,10 @@ mod memory {
     }
 
     conformance! { InMemory(Memory::default()) }
+}
+
+mod jsonl {
+    use crate::file::OnDisk;
+
+    conformance! { OnDisk::new() }
 }

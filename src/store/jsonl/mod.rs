@@ -1,0 +1,91 @@
+//! The ledger as a file: JSON lines, appended and never edited, shared by processes through locks.
+//!
+//! The rules are those of the ledger's design: intent is durable before a byte leaves, an outcome before it is
+//! reported; damage is never read as "absent".
+
+mod blobs;
+mod claim;
+mod core;
+mod disk;
+mod journal;
+mod locks;
+mod operations;
+mod place;
+mod reader;
+mod scan;
+mod seen;
+
+pub use claim::JsonlClaim;
+pub use reader::{Found, Reader};
+
+use self::core::Core;
+use super::{StoreError, Warning};
+use crate::drive::{Claimed, Ledger, Wish};
+use crate::engine::facts::Owner;
+use crate::engine::moment::{Now, Timestamp};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// How a ledger is opened.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The folder in which this machine remembers its ledgers (`$XDG_STATE_HOME/abide`). `None` for a ledger that is
+    /// thrown away: a lost end goes unnoticed then.
+    pub state: Option<PathBuf>,
+    /// Whether network file systems are taken (`--ledger-unsafe-fs`).
+    pub unsafe_fs: bool,
+    /// The boot of this machine, as [`this_process`] gives it. Empty: no owner is known to be of this boot.
+    pub boot: Box<str>,
+    /// The time that a new ledger's first line gets.
+    pub now: Timestamp,
+}
+
+/// A ledger file that is written to. One value is one process in the eyes of the locks.
+#[derive(Debug)]
+pub struct Jsonl {
+    core: Arc<Core>,
+}
+
+impl Jsonl {
+    /// Opens a ledger, and makes it and its folder where they are missing. An empty file becomes a ledger.
+    ///
+    /// # Errors
+    /// [`StoreError::NotALedger`], [`StoreError::NewerFormat`], [`StoreError::NotAFile`] and
+    /// [`StoreError::NetworkFileSystem`] leave everything as it is; [`StoreError::NoSpace`] and [`StoreError::Io`] name
+    /// what could not be made.
+    pub fn open(path: &Path, options: &Options) -> Result<Jsonl, StoreError> {
+        Core::open(path, options, |file| Arc::new(file)).map(|core| Jsonl { core: Arc::new(core) })
+    }
+
+    /// Takes what was noticed since the last call; each to be shown once.
+    pub fn warnings(&self) -> Vec<Warning> {
+        self.core.take_warnings()
+    }
+
+    /// Returns how often this value has synced the ledger's file.
+    pub fn syncs(&self) -> u64 {
+        self.core.syncs()
+    }
+}
+
+impl Ledger for Jsonl {
+    type Claim = JsonlClaim;
+    type Error = StoreError;
+
+    async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
+        claim::claim(&self.core, wish, now).await
+    }
+}
+
+/// Returns who this process is: for the owner of its claims, and for [`Options::boot`].
+///
+/// What the system does not tell stays empty.
+pub fn this_process() -> Owner {
+    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    // Source: proc_sys_kernel(5). It does not exist elsewhere, where every dead owner then counts as rebooted.
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    Owner { host: host.into(), boot: boot.trim().into(), pid: std::process::id() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,168 @@
+//! Which lines of a journal belong to which operation, found by reading the whole file.
+//!
+//! Only places are kept; what a line says is read from the journal itself and checked again.
+
+use super::disk::{Disk, read_range};
+use crate::engine::facts::History;
+use crate::engine::operation::{Fingerprint, IdempotencyKey, PartnerName};
+use crate::engine::verdict::Verdict;
+use crate::store::format::{self, Envelope, Identity};
+use std::collections::HashMap;
+
+/// The highest claim number, so that every one has its own lock byte.
+const N_MAX: u64 = 1 << 60;
+
+/// Where the lines of all operations are.
+#[derive(Debug, Default)]
+pub struct Operations {
+    rows: Vec<Row>,
+    by_key: HashMap<IdempotencyKey, Vec<usize>>,
+    by_claim: HashMap<u64, usize>,
+    newest_claim: u64,
+    newest_n: u64,
+}
+
+/// One operation.
+#[derive(Debug)]
+pub struct Row {
+    /// Its partner.
+    pub partner: PartnerName,
+    /// Its key.
+    pub key: IdempotencyKey,
+    /// Its fingerprint.
+    pub fp: Fingerprint,
+    /// The number of its newest claim.
+    pub newest: u64,
+    /// Whether a line says that it happened. Without one it may still be decided: by a rejection.
+    pub confirmed: bool,
+    /// Where its lines are, oldest first; never empty.
+    pub spans: Vec<Span>,
+}
+
+/// Where a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The offset of its first byte.
+    pub offset: u64,
+    /// Its length without the line break; at most 64 KiB.
+    pub len: u32,
+    /// Its number, from 1.
+    pub line: u64,
+}
+
+impl Operations {
+    /// Takes a line in.
+    ///
+    /// # Errors
+    /// What is wrong with it, where its place contradicts the lines before it.
+    pub fn take(&mut self, span: Span, text: &[u8], envelope: Envelope<'_>) -> Result<(), &'static str> {
+        if envelope.durable > span.offset {
+            return Err("bytes before this line are missing");
+        }
+        if envelope.t == "ledger" {
+            return Err("another ledger begins here");
+        }
+        let Some(n) = envelope.n else { return Ok(()) };
+        if n == 0 || n > N_MAX {
+            return Err("the claim number is impossible");
+        }
+        match envelope.t {
+            "opened" | "reopened" | "resolved" => self.begin(n, span, text, envelope.t == "opened")?,
+            // A line whose claim was set aside as never acknowledged belongs to nothing.
+            _ => {
+                if let Some(&row) = self.by_claim.get(&n) {
+                    self.rows[row].spans.push(span);
+                }
+            }
+        }
+        if matches!(envelope.t, "settled" | "resolved")
+            && let Some(&row) = self.by_claim.get(&n)
+        {
+            self.rows[row].confirmed |= format::verdict(text) == Some(Verdict::Confirmed);
+        }
+        self.newest_n = self.newest_n.max(n);
+        Ok(())
+    }
+
+    fn begin(&mut self, n: u64, span: Span, text: &[u8], first: bool) -> Result<(), &'static str> {
+        if n <= self.newest_claim {
+            return Err("the claim number was given before: two copies of a ledger were merged");
+        }
+        let identity = format::identity(text).ok_or("the line cannot be understood")?;
+        let row = match (self.find(&identity.partner, &identity.key), first) {
+            (Some(_), true) => return Err("the operation was opened before: two copies of a ledger were merged"),
+            (None, false) => return Err("the operation was never opened: its first line is missing"),
+            (Some(row), false) => row,
+            (None, true) => self.open(identity)?,
+        };
+        self.rows[row].newest = n;
+        self.rows[row].spans.push(span);
+        self.by_claim.insert(n, row);
+        self.newest_claim = n;
+        Ok(())
+    }
+
+    fn open(&mut self, identity: Identity) -> Result<usize, &'static str> {
+        let Identity { key, partner, fp } = identity;
+        let fp = fp.ok_or("the line cannot be understood")?;
+        let index = self.rows.len();
+        self.by_key.entry(key.clone()).or_default().push(index);
+        self.rows.push(Row { partner, key, fp, newest: 0, confirmed: false, spans: Vec::with_capacity(4) });
+        Ok(index)
+    }
+
+    /// Returns the operation of a partner's key.
+    pub fn find(&self, partner: &PartnerName, key: &IdempotencyKey) -> Option<usize> {
+        self.with_key(key).iter().copied().find(|&row| self.rows[row].partner == *partner)
+    }
+
+    /// Returns the operations with a key, of whatever partner.
+    pub fn with_key(&self, key: &IdempotencyKey) -> &[usize] {
+        self.by_key.get(key).map_or(&[], |rows| rows)
+    }
+
+    /// Returns the operations that `wanted` chooses, the one claimed last first.
+    pub fn newest_first(&self, wanted: impl Fn(&Row) -> bool) -> Vec<usize> {
+        let mut rows: Vec<usize> = (0..self.rows.len()).filter(|&row| wanted(&self.rows[row])).collect();
+        rows.sort_unstable_by_key(|&row| std::cmp::Reverse(self.rows[row].newest));
+        rows
+    }
+
+    /// Returns the operation that a claim is for.
+    pub fn of_claim(&self, n: u64) -> Option<usize> {
+        self.by_claim.get(&n).copied()
+    }
+
+    /// Returns one operation.
+    pub fn row(&self, row: usize) -> &Row {
+        &self.rows[row]
+    }
+
+    /// Returns the highest claim number on any line; 0 without one.
+    pub fn newest_n(&self) -> u64 {
+        self.newest_n
+    }
+
+    /// Reads the facts of one operation from the journal.
+    ///
+    /// # Errors
+    /// The place of the first line that is not what it was when it was taken in.
+    pub fn history(&self, row: usize, disk: &dyn Disk) -> Result<History, Span> {
+        let row = &self.rows[row];
+        let mut history = History { facts: Vec::with_capacity(row.spans.len() + 1) };
+        for span in &row.spans {
+            let text = read_range(disk, span.offset, span.offset + u64::from(span.len)).map_err(|_| *span)?;
+            // A kind of line that only newer versions know has no meaning here.
+            match format::fact(&text) {
+                Some((key, recorded)) if key == row.key => history.facts.push(recorded),
+                None if format::envelope(&text).is_some_and(|envelope| !is_known(envelope.t)) => {}
+                _ => return Err(*span),
+            }
+        }
+        Ok(history)
+    }
+}
+
+fn is_known(t: &str) -> bool {
+    matches!(t, "opened" | "started" | "finished" | "asked" | "waiting" | "settled" | "reopened" | "resolved")
+}

@@ -1,0 +1,122 @@
+//! What this machine remembers of a ledger, outside of it: a lost end or an older copy put back is noticed.
+
+use super::place::{failed, make_folder, private};
+use crate::store::StoreError;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// The length of a record in bytes: one sector at most, so that it is written whole or not at all.
+const RECORD: usize = 160;
+
+/// What this machine has written to a ledger.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// How often the ledger had been compacted.
+    #[serde(rename = "gen")]
+    pub generation: u64,
+    /// The newest claim that was synced.
+    pub n: u64,
+    /// The offset up to which the file was durable then.
+    pub end: u64,
+    /// The newest claim that was there when this machine saw the ledger first; 0 for one that it made.
+    pub from: u64,
+}
+
+/// The file with the record of one ledger.
+#[derive(Debug)]
+pub struct Seen {
+    file: File,
+    path: PathBuf,
+}
+
+impl Seen {
+    /// Opens the record of the ledger `id` in the state folder, and makes it where it is missing.
+    ///
+    /// Returns what it says: `None` where it was missing or cannot be understood, e.g. after a power cut.
+    pub fn open(state: &Path, id: &str) -> Result<(Seen, Option<Record>), StoreError> {
+        let folder = state.join("ledgers");
+        make_folder(&folder)?;
+        let path = folder.join(id);
+        let file = private(OpenOptions::new().read(true).write(true).create(true))
+            .open(&path)
+            .map_err(|error| failed("remember the ledger in", &path, error))?;
+        let seen = Seen { file, path };
+        let record = seen.read()?;
+        Ok((seen, record))
+    }
+
+    /// Reads the record of a ledger without making one; `None` where there is none.
+    pub fn look(state: &Path, id: &str) -> Option<Record> {
+        let path = state.join("ledgers").join(id);
+        let file = File::open(&path).ok()?;
+        Seen { file, path }.read().ok()?
+    }
+
+    /// Writes a first record.
+    pub fn begin(&self, record: Record) -> Result<(), StoreError> {
+        self.write(record)
+    }
+
+    /// Moves the record on; what another process has written meanwhile never moves back.
+    pub fn advance(&self, generation: u64, n: u64, end: u64) -> Result<(), StoreError> {
+        self.file.lock().map_err(|error| failed("lock", &self.path, error))?;
+        let moved = self.read().and_then(|known| {
+            let known = known.unwrap_or_default();
+            let ahead = (known.generation, known.n.max(n), known.end.max(end));
+            let (generation, n, end) = if known.generation < generation { (generation, n, end) } else { ahead };
+            self.write(Record { generation, n, end, from: known.from })
+        });
+        // Where it fails, closing the file lets the lock go.
+        drop(self.file.unlock());
+        moved
+    }
+
+    fn read(&self) -> Result<Option<Record>, StoreError> {
+        let mut bytes = [0; RECORD];
+        let len = self.file.read_at(&mut bytes, 0).map_err(|error| failed("read", &self.path, error))?;
+        Ok(serde_json::from_slice(&bytes[..len]).ok())
+    }
+
+    fn write(&self, record: Record) -> Result<(), StoreError> {
+        let text = serde_json::to_string(&record).expect("numbers are JSON");
+        let padded = format!("{text:<width$}\n", width = RECORD - 1);
+        self.file.write_all_at(padded.as_bytes(), 0).map_err(|error| failed("write", &self.path, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_moves_on_and_never_back() {
+        let state = tempfile::tempdir().expect("a folder");
+        let (seen, missing) = Seen::open(state.path(), "abc").expect("opens");
+        assert_eq!(missing, None);
+        seen.begin(Record { generation: 0, n: 4, end: 90, from: 4 }).expect("writes");
+        seen.advance(0, 6, 200).expect("writes");
+        seen.advance(0, 5, 150).expect("writes");
+        let expected = Record { generation: 0, n: 6, end: 200, from: 4 };
+        assert_eq!(Seen::open(state.path(), "abc").expect("opens").1, Some(expected));
+        // After a compaction the file is shorter.
+        seen.advance(1, 7, 100).expect("writes");
+        assert_eq!(Seen::look(state.path(), "abc"), Some(Record { generation: 1, n: 7, end: 100, from: 4 }));
+    }
+
+    #[test]
+    fn the_longest_record_fits() {
+        let longest = Record { generation: u64::MAX, n: u64::MAX, end: u64::MAX, from: u64::MAX };
+        assert!(serde_json::to_string(&longest).expect("JSON").len() < RECORD);
+    }
+
+    #[test]
+    fn what_is_no_record_is_none() {
+        let state = tempfile::tempdir().expect("a folder");
+        make_folder(&state.path().join("ledgers")).expect("a folder");
+        std::fs::write(state.path().join("ledgers/abc"), [0; RECORD]).expect("writes");
+        assert_eq!(Seen::open(state.path(), "abc").expect("opens").1, None);
+        assert_eq!(Seen::look(state.path(), "xyz"), None);
+    }
+}

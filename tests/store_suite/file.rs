@@ -1,0 +1,656 @@
+//! What only a ledger file must do.
+
+use crate::facts::*;
+use crate::suite::*;
+use abide::drive::{Claimed, Durability, Wish};
+use abide::engine::facts::{Fact, History, Owner, Predecessor, StoredBody};
+use abide::engine::operation::{IdempotencyKey, PartnerName};
+use abide::engine::verdict::{Evidence, Verdict};
+use abide::store::jsonl::{Jsonl, JsonlClaim, Options, Reader};
+use abide::store::{Left, StoreError, Warning};
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::PathBuf;
+use tempfile::TempDir;
+
+/// A ledger file in a folder of its own, with this machine's memory beside it.
+pub struct OnDisk {
+    folder: TempDir,
+}
+
+impl OnDisk {
+    pub fn new() -> OnDisk {
+        OnDisk { folder: tempfile::tempdir().expect("a folder") }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.path().join("ledger.jsonl")
+    }
+
+    fn options(&self) -> Options {
+        let state = Some(self.folder.path().join("state"));
+        Options { state, unsafe_fs: false, boot: BOOT.into(), now: now().wall }
+    }
+
+    fn open(&self) -> Result<Jsonl, StoreError> {
+        Jsonl::open(&self.path(), &self.options())
+    }
+
+    fn reader(&self) -> Reader {
+        Reader::open(&self.path(), &self.options()).expect("readable")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        fs::read(self.path()).expect("a file")
+    }
+
+    fn lines(&self) -> Vec<String> {
+        String::from_utf8(self.bytes()).expect("text").lines().map(String::from).collect()
+    }
+
+    /// The file in which this machine remembers the ledger.
+    fn memory(&self) -> PathBuf {
+        let folder = fs::read_dir(self.folder.path().join("state/ledgers")).expect("a folder");
+        folder.map(|file| file.expect("a file").path()).next().expect("one")
+    }
+
+    /// Runs one operation to its end in a process of its own.
+    fn story(&self, name: &str, facts: &[Fact]) {
+        let (mut claim, _) = ours(claim(&mut self.process(), &wish(name, name)));
+        append(&mut claim, facts);
+    }
+
+    fn confirm(&self, name: &str) {
+        self.story(name, &[started(1), settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+    }
+
+    fn refusal(&self, name: &str) -> StoreError {
+        let mut ledger = match self.open() {
+            Ok(ledger) => ledger,
+            Err(error) => return error,
+        };
+        match run(abide::drive::Ledger::claim(&mut ledger, &wish(name, name), now())) {
+            Err(error) => error,
+            Ok(claimed) => panic!("not refused: {claimed:?}"),
+        }
+    }
+}
+
+impl House for OnDisk {
+    type Ledger = Jsonl;
+
+    fn process(&self) -> Jsonl {
+        self.open().expect("a healthy ledger")
+    }
+
+    fn read(&self, partner: &PartnerName, key: &IdempotencyKey) -> Option<History> {
+        self.reader().find(key, Some(partner)).expect("readable").pop().map(|found| found.history)
+    }
+}
+
+fn mode(path: &std::path::Path) -> u32 {
+    fs::metadata(path).expect("it is there").permissions().mode() & 0o777
+}
+
+#[test]
+fn files_and_folders_are_private_from_the_start() {
+    let house = OnDisk::new();
+    let path = house.folder.path().join("new/deep/l.jsonl");
+    let mut ledger = Jsonl::open(&path, &house.options()).expect("opens");
+    let long = StoredBody::Text("x".repeat(20_000).into());
+    ours(claim(&mut ledger, &wish_of("k1", opened("one", long, BOOT), b"")));
+    let place = path.parent().expect("a folder");
+    assert_eq!(mode(place), 0o700);
+    assert_eq!(mode(place.parent().expect("a folder")), 0o700);
+    assert_eq!(mode(&place.join("l.jsonl.blobs")), 0o700);
+    assert_eq!(mode(&house.folder.path().join("state/ledgers")), 0o700);
+    let folders = [place.to_path_buf(), place.join("l.jsonl.blobs"), house.folder.path().join("state/ledgers")];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let files: Vec<_> = files.map(|file| file.expect("a file").path()).filter(|path| path.is_file()).collect();
+    assert_eq!(files.len(), 4, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{file:?}");
+    }
+    assert!(ledger.warnings().is_empty());
+}
+
+#[test]
+fn a_file_that_others_may_read_warns() {
+    let house = OnDisk::new();
+    File::create(house.path()).expect("a file");
+    fs::set_permissions(house.path(), PermissionsExt::from_mode(0o644)).expect("a mode");
+    let ledger = house.process();
+    assert!(matches!(ledger.warnings()[..], [Warning::Readable { mode: 0o644, .. }]));
+    assert_eq!(mode(&house.path()), 0o644);
+}
+
+#[test]
+fn a_symbolic_link_is_followed_and_kept() {
+    let house = OnDisk::new();
+    let real = house.folder.path().join("real");
+    fs::create_dir(&real).expect("a folder");
+    symlink("real/l.jsonl", house.folder.path().join("between")).expect("a link");
+    symlink("between", house.path()).expect("a link");
+    house.confirm("k1");
+    assert!(fs::symlink_metadata(house.path()).expect("a link").is_symlink());
+    let mut beside: Vec<_> =
+        fs::read_dir(&real).expect("a folder").map(|file| file.expect("a file").file_name()).collect();
+    beside.sort();
+    assert_eq!(beside, ["l.jsonl", "l.jsonl.lock"]);
+    assert!(matches!(claim(&mut house.process(), &wish("k1", "k1")), Claimed::Final(..)));
+}
+
+#[test]
+fn links_that_go_round_are_refused() {
+    let house = OnDisk::new();
+    symlink("ledger.jsonl", house.path()).expect("a link");
+    assert!(matches!(house.open(), Err(StoreError::Io { .. })));
+}
+
+#[test]
+fn what_is_no_ledger_is_refused_and_left_alone() {
+    let foreign: [&[u8]; 8] = [
+        b"{\"id\":1}\n{\"id\":2}\n",
+        b"\xff\xfe{\x00\"\x00t\x00\"\x00",
+        b"\n",
+        &[0; 4096],
+        b"{\"t\":\"ledger\",\"v\":1,\"id\":\"abc\",\"gen\":0}\n",
+        b"{\"t\":\"opened\"",
+        b"{",
+        b"x",
+    ];
+    for bytes in foreign {
+        let house = OnDisk::new();
+        fs::write(house.path(), bytes).expect("writes");
+        assert!(matches!(house.open(), Err(StoreError::NotALedger { .. })), "{bytes:?}");
+        assert!(matches!(Reader::open(&house.path(), &house.options()), Err(StoreError::NotALedger { .. })));
+        assert_eq!(house.bytes(), bytes);
+        let names: Vec<_> = fs::read_dir(house.folder.path()).expect("a folder").collect();
+        assert_eq!(names.len(), 1, "nothing beside it: {names:?}");
+    }
+    let house = OnDisk::new();
+    fs::create_dir(house.path()).expect("a folder");
+    assert!(matches!(house.open(), Err(StoreError::NotAFile { .. })));
+}
+
+#[test]
+fn a_newer_format_is_refused_naming_both() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let newer = String::from_utf8(house.bytes()).expect("text").replacen("\"v\":1", "\"v\":7", 1);
+    fs::write(house.path(), &newer).expect("writes");
+    for error in
+        [house.open().expect_err("refused"), Reader::open(&house.path(), &house.options()).expect_err("refused")]
+    {
+        assert!(error.to_string().ends_with("has ledger format 7, this abide knows up to 1"), "{error}");
+    }
+    assert_eq!(house.bytes(), newer.as_bytes());
+}
+
+#[test]
+fn an_empty_file_and_one_with_half_a_header_become_ledgers() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let header = house.bytes().split(|byte| *byte == b'\n').next().expect("a line").to_vec();
+    for len in [0, 6, 17, 40, header.len()] {
+        let house = OnDisk::new();
+        fs::write(house.path(), &header[..len]).expect("writes");
+        assert!(house.reader().list().next().is_none(), "{len}");
+        house.confirm("k1");
+        assert_eq!(house.lines().len(), 4, "{len}");
+        assert!(house.read(&partner("acme"), &key("k1")).is_some());
+    }
+}
+
+#[test]
+fn reading_makes_nothing() {
+    let house = OnDisk::new();
+    assert!(matches!(Reader::open(&house.path(), &house.options()), Err(StoreError::Missing { .. })));
+    assert_eq!(fs::read_dir(house.folder.path()).expect("a folder").count(), 0);
+}
+
+#[test]
+fn an_unwritable_ledger_is_refused_with_its_path() {
+    let house = OnDisk::new();
+    let path = std::path::Path::new("/proc/no-such-folder/l.jsonl");
+    match Jsonl::open(path, &house.options()) {
+        Err(error @ StoreError::Io { .. }) => assert!(error.to_string().contains("/proc/no-such-folder"), "{error}"),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_claim_and_its_outcome_cost_two_syncs() {
+    let house = OnDisk::new();
+    let mut ledger = house.process();
+    let (mut claim, _) = ours(claim(&mut ledger, &wish("k1", "one")));
+    assert_eq!(ledger.syncs(), 0);
+    append(&mut claim, &[started(1)]);
+    assert_eq!(ledger.syncs(), 1);
+    append(&mut claim, &[finished(1, Evidence::Refused), waiting(), asked(), started(2)]);
+    assert_eq!(ledger.syncs(), 1);
+    append(&mut claim, &[settled(Verdict::Confirmed, Some(attempt(2, Evidence::Answered)))]);
+    assert_eq!(ledger.syncs(), 2);
+}
+
+#[test]
+fn an_outcome_of_another_process_is_synced_before_it_is_reported() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let mut ledger = house.process();
+    assert!(matches!(claim(&mut ledger, &wish("k1", "k1")), Claimed::Final(..)));
+    assert_eq!(ledger.syncs(), 1);
+}
+
+#[test]
+fn a_watermark_tells_what_was_durable() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.story("k2", &[]);
+    let watermark = |line: &String| {
+        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        value["d"].as_u64().expect("a number")
+    };
+    let lines = house.lines();
+    let ends: Vec<u64> = lines
+        .iter()
+        .scan(0, |end, line| {
+            *end += line.len() as u64 + 1;
+            Some(*end)
+        })
+        .collect();
+    let watermarks: Vec<u64> = lines.iter().map(watermark).collect();
+    // Header, opened, started (synced), settled (synced by its process), opened of a process that knows the record.
+    assert_eq!(watermarks, [0, 0, 0, ends[2], ends[2]]);
+}
+
+/// Cuts the file and runs on; the story before must be told truly whatever was lost.
+#[test]
+fn a_torn_tail_is_set_aside_at_every_length() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let whole = house.bytes().len();
+    house.story("k2", &[started(1), finished(1, Evidence::Refused), settled(Verdict::InDoubt, None)]);
+    let (full, memory) = (house.bytes(), house.memory());
+    let known = fs::read(&memory).expect("a record");
+    let started_end = nth_line_end(&full, 6);
+    for len in started_end..full.len() {
+        fs::write(house.path(), &full[..len]).expect("writes");
+        let torn = len - (full[..len].iter().rposition(|byte| *byte == b'\n').expect("a line") + 1);
+        let mut ledger = house.process();
+        let (mut held, _) = ours(claim(&mut ledger, &wish("k3", "k3")));
+        match (torn, &ledger.warnings()[..]) {
+            (0, []) => {}
+            (_, [Warning::TornTail { byte, len: told, .. }]) if torn > 0 => {
+                assert_eq!((*byte as usize, *told as usize), (len - torn, torn));
+            }
+            other => panic!("{other:?}"),
+        }
+        append(&mut held, &[started(1), settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+        drop(held);
+        recheck(&house, torn);
+        fs::write(&memory, &known).expect("writes");
+    }
+    assert!(whole < started_end);
+}
+
+fn nth_line_end(bytes: &[u8], n: usize) -> usize {
+    bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(n - 1).expect("a line").0 + 1
+}
+
+fn recheck(house: &OnDisk, torn: usize) {
+    let lines = house.lines();
+    for line in &lines {
+        serde_json::from_str::<serde_json::Value>(line).expect("every line is JSON");
+    }
+    let notes = lines.iter().filter(|line| line.starts_with("{\"t\":\"note\"")).count();
+    assert_eq!(notes, usize::from(torn > 0));
+    let reader = house.reader();
+    let known: Vec<_> = reader.list().map(|found| (found.key.to_string(), found.history.settled().is_some())).collect();
+    assert_eq!(known.len(), 3);
+    for name in ["k1", "k3"] {
+        assert!(known.contains(&(name.into(), true)), "{known:?}");
+        assert!(matches!(claim(&mut house.process(), &wish(name, name)), Claimed::Final(..)));
+    }
+    assert!(reader.warnings().is_empty());
+}
+
+#[test]
+fn a_torn_outcome_leaves_its_operation_in_doubt() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.confirm("k2");
+    let file = OpenOptions::new().write(true).open(house.path()).expect("opens");
+    file.set_len(house.bytes().len() as u64 - 9).expect("cuts");
+    let before = house.bytes();
+    let reader = house.reader();
+    assert!(matches!(reader.warnings()[..], [Warning::TornTail { .. }]));
+    assert!(reader.find(&key("k2"), None).expect("readable")[0].history.settled().is_none());
+    assert_eq!(house.bytes(), before, "reading alters nothing");
+    let (_claim, history) = ours(claim(&mut house.process(), &wish("k2", "k2")));
+    let Some(Fact::Reopened(reopened)) = history.facts.last().map(|recorded| &recorded.fact) else { panic!() };
+    assert_eq!(reopened.predecessor, Predecessor::InDoubt);
+}
+
+#[test]
+fn a_damaged_line_that_was_acknowledged_stops_every_send() {
+    let house = OnDisk::new();
+    for name in ["k1", "k2", "k3"] {
+        house.confirm(name);
+    }
+    let full = house.bytes();
+    // The line that opened k2, then the one that settled k1.
+    for line in [5, 4] {
+        let mut bytes = full.clone();
+        let start = nth_line_end(&bytes, line - 1);
+        bytes[start + 30] ^= 4;
+        fs::write(house.path(), &bytes).expect("writes");
+        match house.refusal("k9") {
+            error @ StoreError::Damaged { line: told, byte, .. } => {
+                assert_eq!((told, byte), (line as u64, start as u64));
+                assert!(error.to_string().contains("ledger damaged"), "{error}");
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(house.bytes(), bytes, "acknowledged bytes are left as they are");
+        let reader = house.reader();
+        assert!(matches!(reader.warnings()[..], [Warning::Unsendable(StoreError::Damaged { .. })]));
+        assert!(reader.find(&key("k3"), None).expect("readable").len() == 1);
+    }
+}
+
+#[test]
+fn an_open_claim_records_its_outcome_in_a_damaged_ledger() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.confirm("k2");
+    let (mut held, _) = ours(claim(&mut house.process(), &wish("k3", "k3")));
+    append(&mut held, &[started(1)]);
+    let mut bytes = house.bytes();
+    let start = nth_line_end(&bytes, 3);
+    bytes[start + 30] ^= 4;
+    // In place: the claim has the file open.
+    fs::write(house.path(), &bytes).expect("writes");
+    append(&mut held, &[settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+    assert!(matches!(house.refusal("k9"), StoreError::Damaged { .. }));
+    assert!(house.read(&partner("acme"), &key("k3")).expect("there").settled().is_some());
+}
+
+#[test]
+fn a_damaged_line_that_nobody_was_told_of_is_set_aside() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.story("k2", &[started(1), finished(1, Evidence::Refused), waiting(), asked()]);
+    let mut bytes = house.bytes();
+    // The `waiting` line: written, never synced; a whole line follows it.
+    let (start, end) = (nth_line_end(&bytes, 7), nth_line_end(&bytes, 8) - 1);
+    assert!(bytes[start..].starts_with(b"{\"t\":\"waiting\""));
+    bytes[start + 40] ^= 1;
+    let damaged = bytes[start..end].to_vec();
+    fs::write(house.path(), &bytes).expect("writes");
+    assert!(matches!(house.reader().warnings()[..], [Warning::BadLine { line: 8, .. }]));
+    let mut ledger = house.process();
+    let (_held, history) = ours(claim(&mut ledger, &wish("k2", "k2")));
+    assert!(matches!(ledger.warnings()[..], [Warning::BadLine { line: 8, .. }]));
+    assert!(history.facts.iter().any(|recorded| matches!(recorded.fact, Fact::Asked(_))), "what follows stays");
+    assert!(!history.facts.iter().any(|recorded| matches!(recorded.fact, Fact::Waiting(_))));
+    let lines = house.lines();
+    assert_eq!(lines[7], " ".repeat(damaged.len()));
+    let note: serde_json::Value = serde_json::from_str(&lines[9]).expect("JSON");
+    use base64::Engine as _;
+    let kept = base64::engine::general_purpose::STANDARD.decode(note["b64"].as_str().expect("text")).expect("base64");
+    assert_eq!((kept, note["offset"].as_u64()), (damaged, Some(start as u64)));
+    assert!(house.reader().warnings().is_empty());
+}
+
+#[test]
+fn an_older_copy_put_back_is_refused() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let old = house.bytes();
+    house.confirm("k2");
+    fs::write(house.path(), &old).expect("writes");
+    match house.refusal("k2") {
+        error @ StoreError::LostEnd { found: 1, recorded: 2, .. } => {
+            assert!(error.to_string().contains("lost its end or is an older copy"), "{error}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(house.bytes(), old);
+    assert!(matches!(house.reader().warnings()[..], [Warning::Unsendable(StoreError::LostEnd { .. })]));
+}
+
+#[test]
+fn every_length_of_a_lost_end_is_noticed_or_in_doubt() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.confirm("k2");
+    let full = house.bytes();
+    let claimed = nth_line_end(&full, 6);
+    for len in nth_line_end(&full, 1)..full.len() {
+        fs::write(house.path(), &full[..len]).expect("writes");
+        let mut ledger = house.process();
+        match run(abide::drive::Ledger::claim(&mut ledger, &wish("k2", "k2"), now())) {
+            Err(StoreError::LostEnd { .. }) => assert!(len < claimed, "{len}"),
+            Ok(Claimed::Ours(_, history)) => {
+                assert!(len >= claimed, "{len}");
+                assert_eq!(history.facts.len(), 3, "{len}");
+                drop(ledger);
+            }
+            other => panic!("{len}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_ledger_from_elsewhere_is_in_doubt_and_says_so_once() {
+    let house = OnDisk::new();
+    house.story("k1", &[]);
+    fs::remove_dir_all(house.folder.path().join("state")).expect("a folder");
+    let mut ledger = house.process();
+    let (_claim, history) = ours(claim(&mut ledger, &wish("k1", "k1")));
+    let Some(Fact::Reopened(reopened)) = history.facts.last().map(|recorded| &recorded.fact) else { panic!() };
+    assert_eq!(reopened.predecessor, Predecessor::InDoubt);
+    assert!(matches!(ledger.warnings()[..], [Warning::FirstSeen { .. }]));
+    let mut again = house.process();
+    ours(claim(&mut again, &wish("k2", "k2")));
+    assert!(again.warnings().is_empty());
+}
+
+#[test]
+fn an_unwritable_state_folder_warns() {
+    let house = OnDisk::new();
+    let options = Options { state: Some("/proc/no-such-folder".into()), ..house.options() };
+    let mut ledger = Jsonl::open(&house.path(), &options).expect("opens");
+    ours(claim(&mut ledger, &wish("k1", "k1")));
+    assert!(matches!(ledger.warnings()[..], [Warning::Unremembered(_)]));
+}
+
+#[test]
+fn merged_copies_are_refused() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let lines = house.lines();
+    for extra in [&lines[0], &lines[1]] {
+        fs::write(house.path(), format!("{}\n{extra}\n", lines.join("\n"))).expect("writes");
+        assert!(matches!(house.refusal("k9"), StoreError::Damaged { line: 5, .. }));
+    }
+    // A line taken out: what follows knows that more was there.
+    fs::write(house.path(), format!("{}\n{}\n{}\n", lines[0], lines[1], lines[3])).expect("writes");
+    assert!(matches!(house.refusal("k9"), StoreError::Damaged { .. } | StoreError::LostEnd { .. }));
+}
+
+#[test]
+fn a_file_that_is_cut_or_replaced_under_a_claim_is_noticed() {
+    let house = OnDisk::new();
+    let mut ledger = house.process();
+    let (mut held, _) = ours(claim(&mut ledger, &wish("k1", "k1")));
+    append(&mut held, &[started(1)]);
+    let bytes = house.bytes();
+    fs::remove_file(house.path()).expect("removes");
+    let lost = |error: StoreError| {
+        assert_eq!(error.left(), Left::Perhaps);
+        assert!(error.to_string().starts_with("the request may have left; outcome not recorded"), "{error}");
+    };
+    lost(run(abide::drive::Claim::append(&mut held, now(), &asked(), Durability::Later)).expect_err("gone"));
+    // A copy with the same content is the same ledger.
+    fs::write(house.path(), &bytes).expect("writes");
+    append(&mut held, &[asked()]);
+    fs::write(house.path(), &bytes[..bytes.len() - 20]).expect("writes");
+    lost(run(abide::drive::Claim::append(&mut held, now(), &asked(), Durability::Later)).expect_err("cut"));
+}
+
+#[test]
+fn eight_processes_and_fifty_keys_have_fifty_winners() {
+    let house = OnDisk::new();
+    let winners = std::thread::scope(|scope| {
+        let processes: Vec<_> = (0..8)
+            .map(|_| {
+                scope.spawn(|| {
+                    let mut ledger = house.process();
+                    (0..50).filter(|index| wins(&mut ledger, &format!("k{index}"))).count()
+                })
+            })
+            .collect();
+        processes.into_iter().map(|process| process.join().expect("no panic")).sum::<usize>()
+    });
+    assert_eq!(winners, 50);
+    let reader = house.reader();
+    assert_eq!(reader.list().filter(|found| found.history.settled().is_some()).count(), 50);
+    assert!(reader.warnings().is_empty());
+    assert_eq!(house.lines().len(), 1 + 50 * 3);
+}
+
+fn wins(ledger: &mut Jsonl, name: &str) -> bool {
+    match claim(ledger, &wish(name, name)) {
+        Claimed::Ours(mut held, history) => {
+            assert_eq!(history.facts.len(), 1, "a live owner is never taken over");
+            append(&mut held, &[started(1), settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+            true
+        }
+        Claimed::Busy(..) | Claimed::Final(..) => false,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_reader_sees_who_lives() {
+    let house = OnDisk::new();
+    house.confirm("old");
+    house.story("dead", &[started(1)]);
+    let (held, _) = ours(claim(&mut house.process(), &wish("live", "live")));
+    use abide::engine::entry::Standing::{DeadSameBoot, Live, Settled};
+    let reader = house.reader();
+    let listed: Vec<_> = reader.list().map(|found| (found.key.to_string(), found.standing)).collect();
+    let expected = [("live", Live), ("dead", DeadSameBoot), ("old", Settled)];
+    assert_eq!(listed, expected.map(|(name, standing)| (name.to_owned(), standing)));
+    drop(held);
+    assert_eq!(reader.list().next().expect("one").standing, DeadSameBoot);
+    let confirmed = |except| reader.newest_confirmed(&partner("acme"), &key(except));
+    assert_eq!(confirmed("live"), Some(key("old")));
+    assert_eq!(confirmed("old"), None);
+    assert_eq!(reader.newest_confirmed(&partner("bank"), &key("x")), None);
+}
+
+#[test]
+fn a_key_that_several_partners_have_is_found_with_each() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let mut other = opened("two", StoredBody::Text("two".into()), BOOT);
+    other.partner = partner("bank");
+    ours(claim(&mut house.process(), &wish_of("k1", other, b"two")));
+    let reader = house.reader();
+    assert_eq!(reader.find(&key("k1"), None).expect("readable").len(), 2);
+    let found = reader.find(&key("k1"), Some(&partner("bank"))).expect("readable");
+    assert_eq!(found.len(), 1);
+    assert_eq!(found[0].partner, partner("bank"));
+}
+
+#[test]
+fn long_bodies_lie_beside_the_ledger() {
+    let house = OnDisk::new();
+    let body = "x".repeat(100_000);
+    let given = opened("one", StoredBody::Text(body.clone().into()), BOOT);
+    let (mut held, _) = ours(claim(&mut house.process(), &wish_of("k1", given, body.as_bytes())));
+    let mut end = settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)));
+    let Fact::Settled(settled) = &mut end else { panic!() };
+    settled.response.as_mut().expect("one").body = Some(StoredBody::Bytes(vec![0xff; 70_000].into()));
+    append(&mut held, &[started(1), end]);
+    assert!(house.lines().iter().all(|line| line.len() < 2_000));
+    let history = house.read(&partner("acme"), &key("k1")).expect("there");
+    let StoredBody::Blob { sha, len: 100_000 } = &history.opened().body else { panic!("no blob") };
+    let response = history.settled().expect("settled").response.as_ref().expect("one");
+    assert!(matches!(response.body, Some(StoredBody::Blob { len: 70_000, .. })));
+    fs::write(house.folder.path().join("ledger.jsonl.blobs").join(&**sha), "y").expect("writes");
+    assert!(matches!(run(abide::drive::Claim::body(&held)), Err(StoreError::BlobDamaged { .. })));
+}
+
+#[test]
+fn an_outcome_too_long_for_a_line_is_kept_without_its_extras() {
+    let house = OnDisk::new();
+    let (mut held, _) = ours(claim(&mut house.process(), &wish("k1", "k1")));
+    let mut last = attempt(1, Evidence::Answered);
+    last.error = Some("e".repeat(70_000).into());
+    let mut end = settled(Verdict::Confirmed, Some(last));
+    let Fact::Settled(told) = &mut end else { panic!() };
+    told.response.as_mut().expect("one").headers = vec![("x".into(), "y".repeat(70_000).into())];
+    append(&mut held, &[started(1), end]);
+    let history = house.read(&partner("acme"), &key("k1")).expect("there");
+    let kept = history.settled().expect("settled");
+    let response = kept.response.as_ref().expect("one");
+    assert_eq!((kept.verdict, response.cut, response.headers.len()), (Verdict::Confirmed, true, 0));
+}
+
+#[test]
+fn a_request_too_long_for_a_line_is_refused() {
+    let house = OnDisk::new();
+    let mut given = opened("k1", StoredBody::Text("".into()), BOOT);
+    given.url = format!("http://acme.example/{}", "u".repeat(70_000)).into();
+    let wish = Wish { opened: given.into(), ..wish("k1", "k1") };
+    let mut ledger = house.process();
+    let refused = run(abide::drive::Ledger::claim(&mut ledger, &wish, now()));
+    assert!(matches!(refused, Err(StoreError::TooLong { .. })));
+    assert_eq!(house.lines().len(), 1);
+    // The number that was not used is free.
+    house.confirm("k2");
+}
+
+#[test]
+fn after_a_failed_sync_nothing_is_claimed() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    fs::write(house.folder.path().join("ledger.jsonl.sick"), "{}\n").expect("writes");
+    assert!(matches!(house.refusal("k2"), StoreError::Sick { .. }));
+    assert!(matches!(house.reader().warnings()[..], [Warning::Unsendable(StoreError::Sick { .. })]));
+}
+
+#[test]
+fn room_for_outcomes_is_kept_beyond_the_end() {
+    let house = OnDisk::new();
+    let mut ledger = house.process();
+    let (_held, _) = ours(claim(&mut ledger, &wish("k1", "k1")));
+    if ledger.warnings().iter().any(|warning| matches!(warning, Warning::NoReserve { .. })) {
+        eprintln!("SKIPPED: the temporary folder's file system has no fallocate");
+        return;
+    }
+    let found = fs::metadata(house.path()).expect("a file");
+    assert!(found.blocks() * 512 >= found.len() + (2 << 20));
+}
+
+#[test]
+fn this_process_knows_its_boot() {
+    let Owner { host, boot, pid } = abide::store::jsonl::this_process();
+    assert_eq!(pid, std::process::id());
+    assert!(!host.is_empty());
+    if cfg!(target_os = "linux") {
+        assert_eq!(boot.len(), 36, "{boot}");
+    }
+}
+
+/// Claims are sent between threads by a runtime.
+#[test]
+fn claims_are_send() {
+    fn send<T: Send>() {}
+    send::<JsonlClaim>();
+    send::<Jsonl>();
+}
