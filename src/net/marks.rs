@@ -210,8 +210,6 @@ where
         let marks = self.marks.clone();
         Box::pin(async move {
             let connection = connecting.await?;
-            // A partner that closes at once is noticed before the request is handed over: "nothing left" stays provable.
-            tokio::task::yield_now().await;
             marks.connected();
             Ok(connection)
         })
