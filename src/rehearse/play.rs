@@ -180,7 +180,9 @@ impl Observer for Nobody {
 
 /// Returns the rules with every time multiplied by `scale`. Stages stay long enough for a loaded machine.
 fn scaled(policy: &Policy, scale: f64) -> Policy {
-    let time = |time: Duration| Duration::try_from_secs_f64(time.as_secs_f64() * scale).unwrap_or(time);
+    // In whole milliseconds, as people read them.
+    let scaled_ms = |time: Duration| (time.as_secs_f64() * scale * 1_000.0).ceil();
+    let time = |time: Duration| Duration::try_from_secs_f64(scaled_ms(time) / 1_000.0).unwrap_or(time);
     let stage = |limit: Duration| time(limit).max(SHORTEST_STAGE);
     let mut policy = policy.clone();
     let limits = policy.timeouts;
