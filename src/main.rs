@@ -1,3 +1,8 @@
-//! The `abide` command.
+//! The command line of abide: arguments in; stdout, stderr and an exit status out.
 
-fn main() {}
+mod cli;
+mod report;
+
+fn main() -> ! {
+    cli::main()
+}

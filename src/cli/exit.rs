@@ -1,0 +1,127 @@
+//! The exit status: made from types, never from texts.
+
+use abide::engine::verdict::Verdict;
+use abide::store::StoreError;
+use nix::sys::signal::Signal;
+use std::fmt;
+
+/// How the process ends. The numbers are the contract of product.md section 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Confirmed, or a command that did what it was asked.
+    Fine,
+    /// Refused for good by the partner.
+    Rejected,
+    /// Usage or profile error; nothing was sent.
+    Usage,
+    /// Certainly not executed.
+    NotDone,
+    /// It may have been executed.
+    InDoubt,
+    /// Taken and not finished, or another live process is working on it.
+    Accepted,
+    /// The ledger, the disk, rights.
+    Local,
+    /// The key was used with another payload.
+    OtherPayload,
+    /// A bug in abide.
+    Bug,
+    /// A signal ended the run, after the ledger was synced.
+    Signal(Signal),
+}
+
+impl Exit {
+    /// Returns the number that the shell sees.
+    pub fn code(self) -> i32 {
+        match self {
+            Exit::Fine => 0,
+            Exit::Rejected => 1,
+            Exit::Usage => 2,
+            Exit::NotDone => 3,
+            Exit::InDoubt => 4,
+            Exit::Accepted => 5,
+            Exit::Local => 6,
+            Exit::OtherPayload => 7,
+            Exit::Bug => 70,
+            // Source: the convention of shells, 128 plus the signal's number.
+            Exit::Signal(signal) => 128 + signal as i32,
+        }
+    }
+}
+
+impl From<Verdict> for Exit {
+    fn from(verdict: Verdict) -> Exit {
+        match verdict {
+            Verdict::Confirmed => Exit::Fine,
+            Verdict::Rejected => Exit::Rejected,
+            Verdict::NotDone => Exit::NotDone,
+            Verdict::InDoubt => Exit::InDoubt,
+            Verdict::Accepted => Exit::Accepted,
+        }
+    }
+}
+
+/// Why a command could not do what it was asked, with the status to leave with.
+#[derive(Debug)]
+pub struct Failure {
+    /// The status.
+    pub exit: Exit,
+    /// What was tried on what, and why it failed.
+    pub error: anyhow::Error,
+    /// What to do next.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// Returns a usage error: nothing was sent.
+    pub fn usage(message: impl fmt::Display) -> Failure {
+        Failure { exit: Exit::Usage, error: anyhow::anyhow!("{message}"), hint: None }
+    }
+
+    /// Returns a failure of this machine.
+    pub fn local(error: impl Into<anyhow::Error>) -> Failure {
+        Failure { exit: Exit::Local, error: error.into(), hint: None }
+    }
+
+    /// Returns a failure of the ledger.
+    pub fn of_store(error: &StoreError) -> Failure {
+        let exit = match error {
+            StoreError::Missing { .. } => Exit::Usage,
+            _ => Exit::Local,
+        };
+        Failure { exit, error: anyhow::anyhow!("{error}"), hint: error.hint().map(str::to_owned) }
+    }
+
+    /// Adds what to do next.
+    pub fn hint(mut self, hint: impl Into<String>) -> Failure {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Adds while doing what.
+    pub fn while_doing(mut self, what: impl fmt::Display + Send + Sync + 'static) -> Failure {
+        self.error = self.error.context(what);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verdict_has_the_status_of_the_contract() {
+        let cases = [
+            (Verdict::Confirmed, 0),
+            (Verdict::Rejected, 1),
+            (Verdict::NotDone, 3),
+            (Verdict::InDoubt, 4),
+            (Verdict::Accepted, 5),
+        ];
+        for (verdict, code) in cases {
+            assert_eq!(Exit::from(verdict).code(), code, "{verdict}");
+        }
+        assert_eq!(Exit::Signal(Signal::SIGINT).code(), 130);
+        assert_eq!(Exit::Signal(Signal::SIGTERM).code(), 143);
+    }
+}

@@ -1,0 +1,150 @@
+//! Everything that is decided before anything runs: arguments to a plan.
+
+use super::Session;
+use super::args::SendArgs;
+use super::context::setting;
+use super::exit::Failure;
+use super::ledger_place::{self, Place};
+use super::limits;
+use super::request;
+use super::world::ProcessWorld;
+use abide::drive::EntryRule;
+use abide::engine::facts::{Opened, Owner, Why};
+use abide::engine::moment::Timestamp;
+use abide::engine::operation::{IdempotencyKey, Operation};
+use abide::engine::policy::Policy;
+use abide::engine::secret::Secret;
+use abide::profile::compose::{
+    ComposeError, Composed, DeadlineFlag, Draft, HeaderFlag, KeySource, Stored, compose, restore,
+};
+use abide::profile::{self, Profile};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What a send will do.
+#[derive(Debug)]
+pub struct Plan {
+    /// What is sent, and by which rules.
+    pub composed: Composed,
+    /// The partner's rules.
+    pub profile: Option<Profile>,
+    /// Where it is recorded.
+    pub place: Place,
+    /// What to do with what is there already.
+    pub entry: EntryRule,
+    /// The key was made here.
+    pub fresh_key: bool,
+    /// What to warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the arguments of a send at `now`; `fresh` is the key for one that names none.
+///
+/// # Errors
+/// Whatever is wrong with them, the profile or the environment. Nothing was sent or recorded.
+pub fn make(
+    args: &SendArgs,
+    session: &Session,
+    now: Timestamp,
+    fresh: &IdempotencyKey,
+    owner: Owner,
+) -> Result<Plan, Failure> {
+    let profile = profile_of(args.profile.as_deref(), session)?;
+    let wanted = request::read(&args.target, &args.payload)?;
+    let asked = limits::read(&args.limits, now)?;
+    let (key, fresh_key) = match (&args.identity.key, &args.identity.key_from) {
+        (Some(key), _) => (KeySource::Given(key.clone()), false),
+        (None, Some(pointer)) => (KeySource::Pointer(pointer.clone()), false),
+        (None, None) => (KeySource::Made(fresh.as_str().to_owned()), true),
+    };
+    let headers = wanted.headers.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
+    let draft = Draft {
+        method: wanted.method,
+        target: wanted.target,
+        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
+        user: wanted.user.as_deref().map(Secret::new),
+        body: wanted.body.map(Into::into),
+        json: args.payload.json.is_some(),
+        key,
+        key_header: args.identity.key_header.clone(),
+        account: None,
+        deadline: asked.deadline.map(DeadlineFlag::Within),
+        valid_until: asked.valid_for.map(|valid_for| now.after(valid_for)),
+        max_attempts: asked.max_attempts,
+        timeouts: asked.stages,
+        now,
+        why: Why::Send,
+        owner,
+    };
+    let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let place = ledger_place::to_send(&args.ledger, &composed.operation.request.method, &session.context)?;
+    let mut warnings = wanted.warnings;
+    warnings.extend(composed.warnings.iter().map(ToString::to_string));
+    let entry = match (fresh_key, args.identity.accept_duplicate) {
+        (false, _) => EntryRule::Keyed,
+        (true, true) => EntryRule::Duplicate,
+        (true, false) => EntryRule::Keyless,
+    };
+    Ok(Plan { composed, profile, place, entry, fresh_key, warnings })
+}
+
+/// Returns the operation that the ledger holds and the rules for it, the limits of this plan in force.
+///
+/// # Errors
+/// A secret that the ledger does not hold is not given here, or the profile is for another origin.
+pub fn restored(
+    plan: &Plan,
+    key: &IdempotencyKey,
+    opened: &Opened,
+    body: Arc<[u8]>,
+) -> Result<(Operation, Policy), Failure> {
+    let composed = &plan.composed;
+    let stored = Stored { key, opened, body };
+    let (operation, policy) = restore(plan.profile.as_ref(), &stored, Some(&composed.operation)).map_err(uncomposed)?;
+    let policy = Policy { timeouts: composed.policy.timeouts, retry: composed.policy.retry, ..policy };
+    Ok((operation, policy))
+}
+
+fn uncomposed(error: ComposeError) -> Failure {
+    let failure = Failure::usage(&error);
+    match error.hint() {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// Finds and reads the profile that a flag or `ABIDE_PROFILE` names.
+///
+/// # Errors
+/// There is none of that name, or it is wrong.
+pub fn profile_of(flag: Option<&str>, session: &Session) -> Result<Option<Profile>, Failure> {
+    let Some(given) = setting("profile", flag)? else { return Ok(None) };
+    load(&given.text, session).map(Some)
+}
+
+/// Finds and reads a profile.
+///
+/// # Errors
+/// There is none of that name, or it is wrong.
+pub fn load(name: &str, session: &Session) -> Result<Profile, Failure> {
+    let home = session.context.config_home();
+    let path = profile::find(name, &session.context.cwd, home.as_deref()).map_err(refused)?;
+    load_file(&path)
+}
+
+/// Reads a profile.
+///
+/// # Errors
+/// It is wrong.
+pub fn load_file(path: &Path) -> Result<Profile, Failure> {
+    profile::load(path, &ProcessWorld).map_err(refused)
+}
+
+fn refused(error: profile::ProfileError) -> Failure {
+    let hint = error.hint();
+    let failure = Failure::usage(&error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,308 @@
+//! What is to be sent, read from the arguments: method, address, header fields, body.
+
+use super::args::Payload;
+use super::exit::Failure;
+use abide::engine::operation::Method;
+use std::io::Read;
+use std::path::Path;
+
+/// No request body is larger, in bytes: it is held in memory, and kept in the ledger.
+const LARGEST_BODY: u64 = 256 << 20;
+/// No file of header fields is larger, in bytes.
+const LARGEST_HEADER_FILE: u64 = 1 << 20;
+
+/// What is to be sent.
+#[derive(Debug)]
+pub struct Wanted {
+    /// The method, where one was given.
+    pub method: Option<Method>,
+    /// An absolute URL, or a path below the profile's base URL.
+    pub target: String,
+    /// The header fields, in order.
+    pub headers: Vec<(String, String)>,
+    /// `USER:PASS`.
+    pub user: Option<String>,
+    /// The body, byte for byte.
+    pub body: Option<Vec<u8>>,
+    /// What to warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads what is to be sent.
+///
+/// # Errors
+/// Everything that is no request, with a sentence; nothing was sent.
+pub fn read(target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
+    let (method, target) = target_parts(target, payload)?;
+    let mut headers = Vec::new();
+    for line in &payload.headers {
+        headers.extend(header_lines(line)?);
+    }
+    let mut warnings = Vec::new();
+    let body = body(payload)?;
+    if let (Some(given), Some(body)) = (&payload.json, &body) {
+        check_json(given, body, &mut warnings)?;
+    }
+    if let (Some(method), Some(_)) = (method.as_ref().filter(|method| method.is_safe()), &body) {
+        warnings.push(format!("{method} with a body: many partners ignore it"));
+    }
+    if let Some(user) = payload.user.as_ref().filter(|user| !user.contains(':')) {
+        return Err(Failure::usage(format!("-u {user}: no password")).hint(
+            "write -u USER: for an empty one; [auth] of a profile, or -H @FILE, keep it out of the process list",
+        ));
+    }
+    if payload.user.is_some() && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
+        return Err(Failure::usage("-u and -H 'Authorization: …' contradict each other"));
+    }
+    Ok(Wanted { method, target, headers, user: payload.user.clone(), body, warnings })
+}
+
+/// Splits `[METHOD] URL|/PATH`, with `-X` as another place for the method.
+fn target_parts(words: &[String], payload: &Payload) -> Result<(Option<Method>, String), Failure> {
+    let (method, address) = match words {
+        [address] if looks_like_method(address) => {
+            return Err(Failure::usage(format!("{address} is a method: the URL or /PATH is missing"))
+                .hint(format!("abide send {address} https://…")));
+        }
+        [address] => (payload.method.as_deref(), address),
+        [address, method] if looks_like_address(address) && looks_like_method(method) => {
+            return Err(
+                Failure::usage("the method stands before the address").hint(format!("abide send {method} {address}"))
+            );
+        }
+        [first, rest @ ..] if looks_like_address(first) => {
+            return Err(Failure::usage(format!("{} is one word too many", rest[0]))
+                .hint("the body is --json DATA or -d DATA, a header field -H 'Name: value'"));
+        }
+        [method, address] => {
+            if payload.method.as_ref().is_some_and(|other| !other.eq_ignore_ascii_case(method)) {
+                return Err(Failure::usage("-X and the method before the address contradict each other"));
+            }
+            (Some(method.as_str()), address)
+        }
+        [_, _, extra, ..] => {
+            return Err(Failure::usage(format!("{extra} is one word too many"))
+                .hint("the body is --json DATA or -d DATA, a header field -H 'Name: value'"));
+        }
+        [] => return Err(Failure::usage("the URL or /PATH is missing")),
+    };
+    let method = match method {
+        None => None,
+        Some(name) => Some(known_method(name)?),
+    };
+    Ok((method, address.clone()))
+}
+
+/// Methods that HTTP and its extensions know. Others are sent too, if they are written in upper case on purpose.
+const METHODS: &[&str] = &["GET", "HEAD", "OPTIONS", "TRACE", "POST", "PUT", "PATCH", "DELETE"];
+
+fn known_method(name: &str) -> Result<Method, Failure> {
+    if METHODS.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+        return Ok(Method::new(name).expect("the known methods are tokens"));
+    }
+    let refuse = || Failure::usage(format!("{name} is no method that can be sent"));
+    let near = METHODS
+        .iter()
+        .map(|known| (strsim::osa_distance(&name.to_ascii_uppercase(), known), *known))
+        .filter(|(distance, _)| *distance <= 2)
+        .min();
+    if let Some((_, near)) = near {
+        return Err(Failure::usage(format!("{name} is an unknown method")).hint(format!("did you mean {near}?")));
+    }
+    let is_deliberate = name.bytes().all(|b| b.is_ascii_uppercase() || b == b'-');
+    if !is_deliberate {
+        return Err(refuse().hint("methods are GET, POST, PUT, PATCH, DELETE, …; an own one is written in upper case"));
+    }
+    Method::new(name).ok_or_else(refuse)
+}
+
+fn looks_like_method(word: &str) -> bool {
+    METHODS.iter().any(|known| word.eq_ignore_ascii_case(known))
+}
+
+fn looks_like_address(word: &str) -> bool {
+    word.starts_with('/') || word.contains("://")
+}
+
+fn body(payload: &Payload) -> Result<Option<Vec<u8>>, Failure> {
+    let (flag, given) = match (&payload.data, &payload.json) {
+        (Some(data), _) => ("-d", data),
+        (None, Some(json)) => ("--json", json),
+        (None, None) => return Ok(None),
+    };
+    let bytes = match given.as_str() {
+        "-" | "@-" => bounded(std::io::stdin().lock(), LARGEST_BODY)
+            .map_err(|error| Failure::usage(format!("{flag} {given}: stdin cannot be read: {error}")))?,
+        _ => match given.strip_prefix('@') {
+            Some(path) => read_file(flag, path, LARGEST_BODY)?,
+            None => given.clone().into_bytes(),
+        },
+    };
+    Ok(Some(bytes))
+}
+
+fn read_file(flag: &str, path: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::usage(format!("{flag} @{path}: {why}"));
+    if path.is_empty() {
+        return Err(refuse(&"the file's name is missing"));
+    }
+    let file = std::fs::File::open(Path::new(path)).map_err(|error| refuse(&system_words(&error)))?;
+    bounded(file, limit).map_err(|error| refuse(&system_words(&error)))
+}
+
+/// Returns the system's words without its number.
+pub fn system_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        std::io::ErrorKind::IsADirectory => "it is a folder".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn bounded(source: impl Read, limit: u64) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    source.take(limit + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        return Err(std::io::Error::other(format!("more than {} MiB", limit >> 20)));
+    }
+    Ok(bytes)
+}
+
+fn check_json(given: &str, body: &[u8], warnings: &mut Vec<String>) -> Result<(), Failure> {
+    if serde_json::from_slice::<serde::de::IgnoredAny>(body).is_ok() {
+        return Ok(());
+    }
+    if looks_like_method(given) || looks_like_address(given) {
+        return Err(Failure::usage(format!("--json {given}: that is no JSON"))
+            .hint("--json takes the request body, as in curl; machine output is --format json"));
+    }
+    warnings.push("the body is not valid JSON; it is sent as it is".into());
+    Ok(())
+}
+
+/// Reads one `-H`: a field, or `@FILE` with one field a line.
+fn header_lines(given: &str) -> Result<Vec<(String, String)>, Failure> {
+    let Some(path) = given.strip_prefix('@') else {
+        return Ok(vec![header(given, &format!("-H '{}'", name_only(given)))?]);
+    };
+    let bytes = read_file("-H", path, LARGEST_HEADER_FILE)?;
+    let text = String::from_utf8(bytes).map_err(|_| Failure::usage(format!("-H @{path}: not UTF-8")))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    lines.map(|(at, line)| header(line, &format!("{path}:{}", at + 1))).collect()
+}
+
+/// Returns the part of a field that may be shown: what stands before the colon.
+fn name_only(given: &str) -> String {
+    match given.split_once(':') {
+        Some((name, _)) => format!("{}: …", name.escape_debug()),
+        None => "…".into(),
+    }
+}
+
+/// Header fields that the request itself decides.
+const OURS: &[&str] = &["content-length", "transfer-encoding", "connection", "expect", "te", "trailer", "upgrade"];
+
+/// Reads `Name: value`. `place` names it in messages; the value is never quoted, it may be a secret.
+fn header(given: &str, place: &str) -> Result<(String, String), Failure> {
+    let refuse = |why: &str| Failure::usage(format!("{place}: {why}"));
+    if given.contains(['\r', '\n']) {
+        return Err(refuse("a header field cannot hold a line break"));
+    }
+    let (name, value) = given
+        .split_once(':')
+        .ok_or_else(|| refuse("a header field is written 'Name: value'").hint("-H @FILE reads fields from a file"))?;
+    let (name, value) = (name.trim(), value.trim());
+    let is_token =
+        !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
+    if !is_token {
+        return Err(refuse("that is no name of a header field"));
+    }
+    if value.is_empty() {
+        return Err(refuse("the field has no value").hint("leave the field out instead"));
+    }
+    if value.chars().any(|c| c.is_control() && c != '\t') {
+        return Err(refuse("a header field cannot hold a control character"));
+    }
+    if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+        return Err(refuse("this field follows from the request and cannot be set"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn payload() -> Payload {
+        Payload { method: None, headers: vec![], data: None, json: None, user: None }
+    }
+
+    fn words(text: &str) -> Vec<String> {
+        text.split(' ').map(str::to_owned).collect()
+    }
+
+    fn refusal(target: &str, payload: Payload) -> String {
+        let failure = read(&words(target), &payload).expect_err("is refused");
+        format!("{} {}", failure.error, failure.hint.unwrap_or_default())
+    }
+
+    #[test]
+    fn the_method_stands_first_or_with_x_or_nowhere() {
+        let x = Payload { method: Some("DELETE".into()), ..payload() };
+        for (target, payload, expected) in [
+            ("http://h/", payload(), None),
+            ("put /a", payload(), Some("PUT")),
+            ("/a", x, Some("DELETE")),
+            ("PURGE /a", payload(), Some("PURGE")),
+        ] {
+            let wanted = read(&words(target), &payload).expect("reads");
+            assert_eq!(wanted.method.as_ref().map(Method::as_str), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_request_is_refused_with_a_sentence() {
+        let data = |data: &str| Payload { data: Some(data.into()), ..payload() };
+        let field = |field: &str| Payload { headers: vec![field.into()], ..payload() };
+        let cases = [
+            ("POST", payload(), "the URL or /PATH is missing"),
+            ("http://h/ POST", payload(), "abide send POST http://h/"),
+            ("http://h/ name=value", payload(), "the body is --json"),
+            ("POTS http://h/", payload(), "did you mean POST?"),
+            ("fetch http://h/", payload(), "no method"),
+            ("CONNECT http://h/", payload(), "no method that can be sent"),
+            ("/a", data("@/no/such/file"), "-d @/no/such/file: no such file"),
+            ("/a", data("@/"), "it is a folder"),
+            ("/a", data("@"), "the file's name is missing"),
+            ("/a", field("X-A: b\r\nX-C: d"), "cannot hold a line break"),
+            ("/a", field("X-A"), "'Name: value'"),
+            ("/a", field("X A: b"), "no name of a header field"),
+            ("/a", field("X-A:"), "no value"),
+            ("/a", field("Content-Length: 4"), "cannot be set"),
+            ("/a", field("@/no/such"), "-H @/no/such: no such file"),
+            ("/a", Payload { user: Some("bob".into()), ..payload() }, "write -u USER:"),
+            ("/a", Payload { json: Some("POST".into()), ..payload() }, "--format json"),
+        ];
+        for (target, payload, expected) in cases {
+            let said = refusal(target, payload);
+            assert!(said.contains(expected), "{target}: {said}");
+        }
+    }
+
+    #[test]
+    fn a_refused_header_field_never_shows_its_value() {
+        let said = refusal("/a", Payload { headers: vec!["X Token: sk-live-1".into()], ..payload() });
+        assert!(!said.contains("sk-live-1"), "{said}");
+        let said = refusal("/a", Payload { headers: vec!["sk-live-1".into()], ..payload() });
+        assert!(!said.contains("sk-live-1"), "{said}");
+    }
+
+    #[test]
+    fn what_many_partners_would_not_take_is_warned_of() {
+        let json = Payload { json: Some("{".into()), ..payload() };
+        assert!(read(&words("/a"), &json).expect("reads").warnings[0].contains("not valid JSON"));
+        let data = Payload { data: Some("1".into()), ..payload() };
+        assert!(read(&words("GET /a"), &data).expect("reads").warnings[0].contains("ignore it"));
+    }
+}

@@ -1,0 +1,62 @@
+//! Where an operation stands, from its facts and what the store knows of its owner.
+
+use crate::report::known::State;
+use abide::engine::decide::conclude;
+use abide::engine::entry::{Entry, Known, Standing, Wanted, enter, owner};
+use abide::engine::facts::{Fact, History, Predecessor};
+use abide::engine::moment::Now;
+use abide::engine::operation::Method;
+use abide::engine::policy::Policy;
+use abide::engine::verdict::{Cause, Verdict};
+
+/// Returns where an operation stands at `now`, by the rule that a claim would follow.
+pub fn of(history: &History, standing: Standing, now: Now) -> State {
+    let wanted = Wanted { fingerprint: &history.opened().fp, key_until: None };
+    match enter(Some(Known { history, standing }), wanted) {
+        Entry::Busy => State::Running(owner(history).cloned().unwrap_or_default()),
+        Entry::Final => State::Settled(final_verdict(history)),
+        Entry::Reopen { predecessor: Predecessor::Settled, .. } => State::Settled(newest_verdict(history)),
+        Entry::Reopen { predecessor: Predecessor::Accounted, .. } => accounted(history, now),
+        Entry::Reopen { predecessor: Predecessor::InDoubt, .. } => State::Abandoned(lost(history)),
+        Entry::Open | Entry::OtherPayload => unreachable!("the operation is known, with its own fingerprint"),
+    }
+}
+
+/// Proof of execution wherever it stands; else what the newest run ended with.
+fn final_verdict(history: &History) -> Verdict {
+    let confirmed = verdicts(history).any(|(_, verdict)| verdict == Verdict::Confirmed);
+    if confirmed { Verdict::Confirmed } else { newest_verdict(history) }
+}
+
+fn newest_verdict(history: &History) -> Verdict {
+    let newest = history.newest_claim();
+    let found = verdicts(history).filter(|(n, _)| *n == newest).last();
+    found.map_or(Verdict::InDoubt, |(_, verdict)| verdict)
+}
+
+fn verdicts(history: &History) -> impl Iterator<Item = (u64, Verdict)> {
+    history.facts.iter().filter_map(|recorded| match &recorded.fact {
+        Fact::Settled(settled) => Some((recorded.n, settled.verdict)),
+        Fact::Resolved(resolved) => Some((recorded.n, resolved.verdict)),
+        _ => None,
+    })
+}
+
+/// A run whose owner died between attempts: what its facts prove.
+fn accounted(history: &History, now: Now) -> State {
+    if history.last_attempt() == 0 {
+        return State::Pending;
+    }
+    let policy = Policy::unprofiled(method(history), "");
+    State::Abandoned(conclude(history, &policy, now, Cause::Interrupted).verdict)
+}
+
+/// A run whose owner died while something may have been on its way. A safe method is never in doubt (decisions 2).
+fn lost(history: &History) -> Verdict {
+    if method(history).is_safe() { Verdict::NotDone } else { Verdict::InDoubt }
+}
+
+fn method(history: &History) -> Method {
+    // A line that this version cannot read the method of counts as unsafe.
+    Method::new(&history.opened().method).unwrap_or_else(|| Method::new("POST").expect("a method"))
+}

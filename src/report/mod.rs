@@ -1,0 +1,13 @@
+//! Values to texts: for people and for machines. It sees `engine` only and reads nothing by itself.
+
+pub mod advice;
+pub mod events;
+pub mod human;
+pub mod json;
+pub mod known;
+pub mod paint;
+pub mod progress;
+pub mod record;
+pub mod request;
+pub mod table;
+pub mod time;
