@@ -2,6 +2,7 @@
 
 mod facts;
 mod file;
+mod full;
 mod suite;
 
 macro_rules! conformance {

@@ -1,0 +1,65 @@
+//! Ledger files of every past version are read as they were written.
+
+use abide::engine::entry::Standing;
+use abide::engine::facts::{Fact, StoredBody};
+use abide::engine::moment::Timestamp;
+use abide::engine::operation::IdempotencyKey;
+use abide::engine::verdict::{Cause, Evidence, Verdict};
+use abide::store::jsonl::{Found, Options, Reader};
+use std::path::{Path, PathBuf};
+
+fn kept(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/formats").join(name)
+}
+
+fn options() -> Options {
+    Options { state: None, unsafe_fs: true, boot: "another".into(), now: Timestamp::default() }
+}
+
+fn found(reader: &Reader, name: &str) -> Found {
+    let key = IdempotencyKey::new(name, 255).expect("a key");
+    reader.find(&key, None).expect("readable").pop().expect("it is there")
+}
+
+fn names(found: &Found) -> Vec<&'static str> {
+    found.history.facts.iter().map(|recorded| recorded.fact.name()).collect()
+}
+
+#[test]
+fn version_1_is_read() {
+    let reader = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    let keys: Vec<_> = reader.list().map(|found| found.key.to_string()).collect();
+    assert_eq!(keys, ["hash-only", "in-flight", "blob-1", "order-1", "order-2"]);
+
+    let order = found(&reader, "order-1");
+    assert_eq!(
+        names(&order),
+        ["opened", "finished", "waiting", "started", "asked", "settled", "reopened", "started", "settled"]
+    );
+    assert_eq!(order.standing, Standing::Settled);
+    let settled = order.history.settled().expect("settled");
+    assert_eq!((settled.verdict, settled.cause), (Verdict::Confirmed, Cause::Answer));
+    assert_eq!(settled.last.as_ref().map(|last| (last.a, last.evidence)), Some((3, Evidence::Answered)));
+    let response = settled.response.as_ref().expect("an answer");
+    assert_eq!(response.body, Some(StoredBody::Text("{\"id\":77}".into())));
+    let opened = order.history.opened();
+    assert_eq!(opened.body, StoredBody::Text("{\"id\": 9007199254740993, \"note\": \"café\"}\r\n".into()));
+    assert_eq!(&*opened.headers[1].1, "$env:ACME_TOKEN");
+    assert_eq!(opened.deadline.to_string(), "2026-11-29T10:05:49.123Z");
+
+    assert_eq!(names(&found(&reader, "order-2")), ["opened", "resolved"]);
+    assert_eq!(found(&reader, "order-2").history.opened().body, StoredBody::Bytes([0, 255].into()));
+    assert!(matches!(found(&reader, "blob-1").history.opened().body, StoredBody::Blob { len: 20_000, .. }));
+    assert_eq!(found(&reader, "in-flight").standing, Standing::DeadElsewhere);
+    assert!(matches!(found(&reader, "hash-only").history.opened().body, StoredBody::Hash { len: 3, .. }));
+    assert!(matches!(found(&reader, "hash-only").history.facts[0].fact, Fact::Opened(_)));
+}
+
+/// What a newer writer of the same version may add: fields and kinds of lines that this reader does not know.
+#[test]
+fn version_1_with_additions_is_read() {
+    let reader = Reader::open(&kept("v1-additions.jsonl"), &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    assert_eq!(names(&found(&reader, "order-1")), ["opened", "started"]);
+}
