@@ -156,7 +156,9 @@ impl StoreError {
             StoreError::NoSpace { .. } => "free some space, then run the same command again",
             StoreError::Damaged { .. } => "keep the file: `abide ledger list` still shows what can be read",
             StoreError::LostEnd { .. } => "put the newest copy back: an older one does not know what was sent since",
-            StoreError::Sick { .. } => "look after the disk: what was written last may not be on it",
+            StoreError::Sick { .. } => {
+                "check the disk, then remove that file: what was written last may not be on the disk"
+            }
             StoreError::Locked { .. } => "look for a stopped abide process",
             StoreError::Unrecorded { source, .. } => return source.hint(),
             _ => return None,
@@ -193,7 +195,7 @@ impl fmt::Display for StoreError {
             }
             StoreError::Unsynced { path, source } => write!(f, "cannot sync {}: {source}", path.display()),
             StoreError::Locked { path, waited } => {
-                write!(f, "{} is locked since {} s", path.display(), waited.as_secs())
+                write!(f, "{} stayed locked for {} ms", path.display(), waited.as_millis())
             }
             StoreError::Replaced { path } => {
                 write!(f, "{} was removed, replaced or cut while it was in use", path.display())

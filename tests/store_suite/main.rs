@@ -3,6 +3,7 @@
 mod facts;
 mod file;
 mod full;
+mod killed;
 mod suite;
 
 macro_rules! conformance {

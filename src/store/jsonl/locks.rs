@@ -3,26 +3,23 @@
 //! The kernel lets them go when the process ends, however it ends. Process ids are shown to people and decide
 //! nothing: in a container, process 1 of another one looks like ours.
 
+#[cfg_attr(target_os = "linux", path = "locks/ofd.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "locks/flock.rs")]
+mod kernel;
+
 use super::place::{Place, failed, private};
 use crate::store::StoreError;
-use nix::errno::Errno;
-use nix::fcntl::{FcntlArg, fcntl};
-use nix::libc;
+use kernel::Kernel;
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
-
-/// The byte that whoever appends holds.
-const APPEND: u64 = 0;
-/// Claim `n` is alive while byte `LIVENESS + n` is held.
-const LIVENESS: u64 = 1 << 40;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The lock file of a ledger, opened once: all its locks belong to this value.
 #[derive(Debug)]
 pub struct Locks {
-    file: File,
+    kernel: Kernel,
     path: PathBuf,
     /// The claims held here. A lock never conflicts with others of its own file: asked through it, they look free.
     held: Mutex<HashSet<u64>>,
@@ -32,13 +29,6 @@ pub struct Locks {
 #[derive(Debug)]
 pub struct Append<'a>(&'a Locks);
 
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Read = libc::F_RDLCK as isize,
-    Write = libc::F_WRLCK as isize,
-    Free = libc::F_UNLCK as isize,
-}
-
 impl Locks {
     /// Opens the lock file, and makes it where it is missing.
     pub fn open(place: &Place) -> Result<Locks, StoreError> {
@@ -46,17 +36,21 @@ impl Locks {
         let file = private(OpenOptions::new().read(true).write(true).create(true))
             .open(&path)
             .map_err(|error| failed("open", &path, error))?;
-        Ok(Locks { file, path, held: Mutex::default() })
+        Ok(Locks::new(file, path))
     }
 
     /// Opens the lock file for readers; `None` where there is none, and so no live owner.
     pub fn open_to_read(place: &Place) -> Result<Option<Locks>, StoreError> {
         let path = place.lock();
         match File::open(&path) {
-            Ok(file) => Ok(Some(Locks { file, path, held: Mutex::default() })),
+            Ok(file) => Ok(Some(Locks::new(file, path))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(failed("open", &path, error)),
         }
+    }
+
+    fn new(file: File, path: PathBuf) -> Locks {
+        Locks { kernel: Kernel::new(file, &path), path, held: Mutex::default() }
     }
 
     /// Returns the path of the lock file.
@@ -66,18 +60,18 @@ impl Locks {
 
     /// Takes the right to append; `None` while another process has it. Not for two at once through one value.
     pub fn try_append(&self) -> Result<Option<Append<'_>>, StoreError> {
-        Ok(self.set(Kind::Write, APPEND)?.then_some(Append(self)))
+        Ok(self.tell(self.kernel.append_alone())?.then_some(Append(self)))
     }
 
     /// Keeps everybody from appending, for a reader; `None` while a process appends.
     pub fn try_read(&self) -> Result<Option<Append<'_>>, StoreError> {
-        Ok(self.set(Kind::Read, APPEND)?.then_some(Append(self)))
+        Ok(self.tell(self.kernel.append_shared())?.then_some(Append(self)))
     }
 
     /// Makes claim `n` alive. Returns false where somebody holds it already.
     pub fn hold(&self, n: u64) -> Result<bool, StoreError> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = !held.contains(&n) && self.set(Kind::Write, LIVENESS + n)?;
+        let mut held = self.held();
+        let taken = !held.contains(&n) && self.tell(self.kernel.hold(n))?;
         if taken {
             held.insert(n);
         }
@@ -86,49 +80,42 @@ impl Locks {
 
     /// Ends claim `n`.
     pub fn release(&self, n: u64) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        if held.remove(&n) {
+        if self.held().remove(&n) {
             // Where it fails, the owner looks alive until this process ends: the safe side.
-            drop(self.set(Kind::Free, LIVENESS + n));
+            drop(self.kernel.release(n));
         }
     }
 
     /// Returns whether the owner of claim `n` lives.
     pub fn lives(&self, n: u64) -> Result<bool, StoreError> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        // Kept until the end: a claim that is taken meanwhile must not be asked about, which would let it go.
+        let held = self.held();
         if held.contains(&n) {
             return Ok(true);
         }
-        // Asked as a reader, so that two who ask at once do not take each other for the owner.
-        let dead = self.set(Kind::Read, LIVENESS + n)?;
-        if dead {
-            self.set(Kind::Free, LIVENESS + n)?;
-        }
-        Ok(!dead)
+        self.tell(self.kernel.is_held(n))
     }
 
-    fn set(&self, kind: Kind, byte: u64) -> Result<bool, StoreError> {
-        let range = libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: byte as libc::off_t,
-            l_len: 1,
-            l_pid: 0,
-        };
-        match fcntl(&self.file, FcntlArg::F_OFD_SETLK(&range)) {
-            Ok(_) => Ok(true),
-            Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
-            Err(errno) => Err(failed("lock", &self.path, errno.into())),
-        }
+    fn held(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell<T>(&self, asked: io::Result<T>) -> Result<T, StoreError> {
+        asked.map_err(|error| failed("lock", &self.path, error))
     }
 }
 
 impl Drop for Append<'_> {
     fn drop(&mut self) {
         // It cannot fail on an open file; if it did, the next one would wait and say so.
-        drop(self.0.set(Kind::Free, APPEND));
+        drop(self.0.kernel.append_free());
     }
 }
+
+/// Compiled and tested here too, for the systems that use it.
+#[cfg(all(test, target_os = "linux"))]
+#[path = "locks/flock.rs"]
+mod elsewhere;
 
 #[cfg(test)]
 mod tests {
@@ -167,5 +154,26 @@ mod tests {
         assert!(other.hold(7).expect("works"));
         drop(other);
         assert!(!one.lives(7).expect("works"));
+    }
+
+    #[test]
+    fn whole_file_locks_tell_the_same() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("l.lock");
+        let open = || super::elsewhere::Kernel::new(File::create(&path).expect("a file"), &path);
+        let (one, other) = (open(), open());
+        assert!(one.append_alone().expect("works"));
+        assert!(!other.append_shared().expect("works"));
+        one.append_free().expect("works");
+        assert!(other.append_alone().expect("works"));
+        assert!(one.hold(7).expect("works"));
+        assert!(other.is_held(7).expect("works"));
+        assert!(!other.is_held(8).expect("works"));
+        assert!(!other.hold(7).expect("works"));
+        one.release(7).expect("works");
+        assert!(!other.is_held(7).expect("works"));
+        assert!(other.hold(7).expect("works"));
+        drop(other);
+        assert!(!one.is_held(7).expect("works"));
     }
 }

@@ -95,6 +95,9 @@ fn read_more(disk: &dyn Disk, buffer: &mut Vec<u8>, offset: u64, len: u64) -> io
     let known = buffer.len();
     let from = offset + known as u64;
     let want = len.saturating_sub(from).min(CHUNK);
+    if want == 0 {
+        return Ok(false);
+    }
     buffer.resize(known + want as usize, 0);
     let read = loop {
         match disk.read_at(&mut buffer[known..], from) {

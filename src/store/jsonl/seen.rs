@@ -3,12 +3,16 @@
 use super::place::{failed, make_folder, private};
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// The length of a record in bytes: one sector at most, so that it is written whole or not at all.
 const RECORD: usize = 160;
+/// How often, and how long, another process that moves the record on is waited for: 20 ms in all.
+const LOCK_TRIES: u32 = 20;
+const LOCK_TRY_WAIT: Duration = Duration::from_millis(1);
 
 /// What this machine has written to a ledger.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,7 +65,7 @@ impl Seen {
 
     /// Moves the record on; what another process has written meanwhile never moves back.
     pub fn advance(&self, generation: u64, n: u64, end: u64) -> Result<(), StoreError> {
-        self.file.lock().map_err(|error| failed("lock", &self.path, error))?;
+        self.lock()?;
         let moved = self.read().and_then(|known| {
             let known = known.unwrap_or_default();
             let ahead = (known.generation, known.n.max(n), known.end.max(end));
@@ -71,6 +75,18 @@ impl Seen {
         // Where it fails, closing the file lets the lock go.
         drop(self.file.unlock());
         moved
+    }
+
+    /// Waits a little: a stopped process must not stop this one, and the record is a second line of defence.
+    fn lock(&self) -> Result<(), StoreError> {
+        for _ in 0..LOCK_TRIES {
+            match self.file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_TRY_WAIT),
+                Err(TryLockError::Error(error)) => return Err(failed("lock", &self.path, error)),
+            }
+        }
+        Err(StoreError::Locked { path: self.path.clone(), waited: LOCK_TRY_WAIT * LOCK_TRIES })
     }
 
     fn read(&self) -> Result<Option<Record>, StoreError> {
