@@ -21,7 +21,7 @@ pub use reader::{Found, Reader};
 use self::core::Core;
 use super::{StoreError, Warning};
 use crate::drive::{Claimed, Ledger, Wish};
-use crate::engine::facts::Owner;
+use crate::engine::facts::{Owner, StoredBody};
 use crate::engine::moment::{Now, Timestamp};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -74,6 +74,17 @@ impl Ledger for Jsonl {
 
     async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
         claim::claim(&self.core, wish, now).await
+    }
+}
+
+/// Returns a body that the ledger at `path` keeps, in a line or beside the file; `None` where only its hash is kept.
+///
+/// # Errors
+/// [`StoreError::BlobDamaged`] where it is not what was kept, [`StoreError::Io`] where it cannot be read.
+pub fn kept_body(path: &Path, body: &StoredBody) -> Result<Option<Vec<u8>>, StoreError> {
+    match body {
+        StoredBody::Blob { sha, len } => blobs::read(&place::Place::find(path)?, sha, *len).map(Some),
+        body => Ok(blobs::inline(body).map(Into::into)),
     }
 }
 
