@@ -1,7 +1,7 @@
 //! The exit status: made from types, never from texts.
 
 use abide::engine::verdict::Verdict;
-use abide::store::StoreError;
+use abide::store::{Left, StoreError};
 use nix::sys::signal::Signal;
 use std::fmt;
 
@@ -92,6 +92,16 @@ impl Failure {
         Failure { exit, error: anyhow::anyhow!("{error}"), hint: error.hint().map(str::to_owned) }
     }
 
+    /// Returns a failure of the ledger during a run. What may have left is said first.
+    pub fn unrecorded(error: &StoreError, may_have_left: bool) -> Failure {
+        let failure = Failure::of_store(error);
+        // What the store knows already, it says itself.
+        if may_have_left && error.left() == Left::Nothing {
+            return Failure { exit: Exit::Local, ..failure }.while_doing("the request may have left");
+        }
+        Failure { exit: Exit::Local, ..failure }
+    }
+
     /// Adds what to do next.
     pub fn hint(mut self, hint: impl Into<String>) -> Failure {
         self.hint = Some(hint.into());
@@ -108,6 +118,16 @@ impl Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_may_have_left_is_said_first() {
+        let error = || StoreError::NoSpace { path: "l.jsonl".into() };
+        let said = |error: &StoreError, left| format!("{:#}", Failure::unrecorded(error, left).error);
+        assert_eq!(said(&error(), true), "the request may have left: no space left for l.jsonl");
+        assert_eq!(said(&error(), false), "no space left for l.jsonl");
+        let told = StoreError::Unrecorded { left: Left::Perhaps, source: Box::new(error()) };
+        assert_eq!(said(&told, true), "the request may have left; outcome not recorded: no space left for l.jsonl");
+    }
 
     #[test]
     fn every_verdict_has_the_status_of_the_contract() {

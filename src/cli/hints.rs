@@ -87,10 +87,12 @@ pub fn advise(error: &clap::Error, argv: &[String]) -> Option<Advice> {
     match error.kind() {
         ErrorKind::InvalidSubcommand => command(&context(ContextKind::InvalidSubcommand)?, argv),
         ErrorKind::UnknownArgument => flag(&context(ContextKind::InvalidArg)?, argv),
-        ErrorKind::MissingRequiredArgument if argv.iter().any(|word| word == "--json") => Some(Advice {
-            message: None,
-            hint: "--json takes the request body, as in curl; machine output is --format json".into(),
-        }),
+        ErrorKind::MissingRequiredArgument | ErrorKind::InvalidValue if argv.iter().any(|word| word == "--json") => {
+            Some(Advice {
+                message: None,
+                hint: "--json takes the request body, as in curl; machine output is --format json".into(),
+            })
+        }
         ErrorKind::ArgumentConflict if argv.iter().filter(|word| *word == "-d" || *word == "--data").count() > 1 => {
             Some(Advice { message: None, hint: "join the parts yourself: -d sends the bytes exactly as given".into() })
         }

@@ -15,12 +15,14 @@ use crate::report::known::{Known, State};
 use crate::report::request::shell_word;
 use abide::engine::entry;
 use abide::engine::exchange::Answer;
-use abide::engine::facts::{History, Owner, Settled, StoredBody};
+use abide::engine::facts::{History, Owner, Settled};
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::verdict::Verdict;
 use abide::store::StoreError;
+use abide::store::jsonl::kept_body;
 use nix::sys::signal::Signal;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What became of a send.
@@ -60,6 +62,8 @@ pub struct Broken {
     pub settled: Settled,
     /// Why it is not recorded.
     pub error: StoreError,
+    /// Whether this run may have sent anything.
+    pub may_have_left: bool,
 }
 
 /// Reports what became of a send.
@@ -68,7 +72,7 @@ pub struct Reporter<'a> {
     args: &'a SendArgs,
     session: &'a Session,
     plan: &'a Plan,
-    ledger: Option<String>,
+    ledger: Option<PathBuf>,
     /// The signal that ended the run.
     pub signal: Option<Signal>,
 }
@@ -83,7 +87,7 @@ impl<'a> Reporter<'a> {
             output::check(path)?;
         }
         let ledger = match &plan.place {
-            Place::File { path, .. } => Some(path.display().to_string()),
+            Place::File { path, .. } => Some(path.clone()),
             Place::None => None,
         };
         Ok(Reporter { args, session, plan, ledger, signal: None })
@@ -114,14 +118,19 @@ impl<'a> Reporter<'a> {
         let exit = self.tell(&known, &told, now)?;
         match &ran.broken {
             None => Ok(exit),
-            Some(broken) => Err(Failure::of_store(&broken.error)),
+            Some(broken) => Err(Failure::unrecorded(&broken.error, broken.may_have_left)),
         }
     }
 
     fn stored(&self, key: &IdempotencyKey, history: &History, now: Now) -> Result<Exit, Failure> {
         let state = state::of(history, entry::Standing::Settled, now);
         let known = self.known(key, history, state);
-        let reply = Reply::of_history(history);
+        let reply = Reply::of_history(history, self.ledger.as_deref()).or_else(|error| {
+            // The verdict stands without the body.
+            self.session.screen.warn(&error.to_string());
+            Reply::of_history(history, None)
+        });
+        let reply = reply.map_err(|error| Failure::of_store(&error))?;
         self.tell(&known, &Told { reply, run: None, took: None, from_ledger: true, broken: false }, now)
     }
 
@@ -198,7 +207,7 @@ impl<'a> Reporter<'a> {
             answer: told.reply.as_ref().map(|reply| reply.document(&self.plan.composed.mask)),
             last: known.last().map(Attempted::from),
             warnings: &self.plan.warnings,
-            ledger: self.ledger.as_deref(),
+            ledger: self.ledger.as_ref().map(|path| path.display().to_string()),
         }
     }
 
@@ -225,12 +234,9 @@ impl<'a> Reporter<'a> {
 
     fn other_payload(&self, key: &IdempotencyKey, history: &History) -> Result<Exit, Failure> {
         let opened = history.opened();
-        let body = match &opened.body {
-            StoredBody::Text(text) => Some(text.as_bytes()),
-            StoredBody::Bytes(bytes) => Some(&**bytes),
-            StoredBody::Blob { .. } | StoredBody::Hash { .. } => None,
-        };
-        let differs = self.plan.composed.differences(opened, body);
+        // Without the body the rest is still compared.
+        let body = self.ledger.as_ref().and_then(|path| kept_body(path, &opened.body).ok().flatten());
+        let differs = self.plan.composed.differences(opened, body.as_deref());
         let what_to_do = "use a new key for another operation, or send the same payload to continue this one";
         let given = &self.plan.composed.operation.fingerprint;
         if self.session.format == Format::Json {
@@ -265,7 +271,9 @@ impl<'a> Reporter<'a> {
     fn busy(&self, key: &IdempotencyKey, owner: &Owner) -> Result<Exit, Failure> {
         let exit = self.signal.map_or(Exit::Accepted, Exit::Signal);
         let ledger = match (&self.ledger, &self.plan.place) {
-            (Some(path), Place::File { is_default: false, .. }) => format!(" --ledger {}", shell_word(path)),
+            (Some(path), Place::File { is_default: false, .. }) => {
+                format!(" --ledger {}", shell_word(&path.display().to_string()))
+            }
             _ => String::new(),
         };
         let what_to_do = format!("look again later: abide status {}{ledger}", shell_word(key.as_str()));

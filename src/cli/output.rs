@@ -5,8 +5,10 @@ use super::request::system_words;
 use crate::report::json::Answered;
 use abide::drive::sha256_hex;
 use abide::engine::exchange::{Answer, Ending};
-use abide::engine::facts::{Fact, History, Response, StoredBody};
+use abide::engine::facts::{Fact, History, Response};
 use abide::engine::secret::Mask;
+use abide::store::StoreError;
+use abide::store::jsonl::kept_body;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::borrow::Cow;
@@ -39,31 +41,34 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Returns the newest answer that a ledger holds.
-    pub fn of_history(history: &'a History) -> Option<Reply<'a>> {
-        history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+    /// Returns the newest answer that the ledger at `path` holds.
+    ///
+    /// # Errors
+    /// Its body lies beside the ledger and cannot be read.
+    pub fn of_history(history: &'a History, path: Option<&Path>) -> Result<Option<Reply<'a>>, StoreError> {
+        let newest = history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
             Fact::Settled(settled) => {
                 let http = settled.last.as_ref().and_then(|last| last.http);
-                settled.response.as_ref().map(|response| Reply::of_response(http, response))
+                settled.response.as_ref().map(|response| (http, response))
             }
             _ => None,
-        })
+        });
+        newest.map(|(http, response)| Reply::of_response(http, response, path)).transpose()
     }
 
-    fn of_response(http: Option<u16>, response: &'a Response) -> Reply<'a> {
-        let body = match &response.body {
-            Some(StoredBody::Text(text)) => Some(Cow::Borrowed(text.as_bytes())),
-            Some(StoredBody::Bytes(bytes)) => Some(Cow::Borrowed(&**bytes)),
-            Some(StoredBody::Blob { .. } | StoredBody::Hash { .. }) | None => None,
+    fn of_response(http: Option<u16>, response: &'a Response, path: Option<&Path>) -> Result<Reply<'a>, StoreError> {
+        let body = match (&response.body, path) {
+            (Some(body), Some(path)) => kept_body(path, body)?.map(Cow::Owned),
+            _ => None,
         };
-        Reply {
+        Ok(Reply {
             http,
             body,
             headers: response.headers.iter().map(|(name, value)| (&**name, &**value)).collect(),
             len: response.len,
             sha: Some(&response.sha),
             cut: response.cut,
-        }
+        })
     }
 
     /// Returns the bytes for stdout: the head too, where that is wanted.

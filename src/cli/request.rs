@@ -270,7 +270,7 @@ mod tests {
             ("http://h/ POST", payload(), "abide send POST http://h/"),
             ("http://h/ name=value", payload(), "the body is --json"),
             ("POTS http://h/", payload(), "did you mean POST?"),
-            ("fetch http://h/", payload(), "no method"),
+            ("frobnicate http://h/", payload(), "no method"),
             ("CONNECT http://h/", payload(), "no method that can be sent"),
             ("/a", data("@/no/such/file"), "-d @/no/such/file: no such file"),
             ("/a", data("@/"), "it is a folder"),

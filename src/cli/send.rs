@@ -172,7 +172,11 @@ impl Run<'_> {
         let (answer, broken) = match ended {
             Ok(ended) => (ended.answer, None),
             Err(failure) => {
-                let broken = Broken { settled: failure.ended.settled, error: failure.error };
+                let broken = Broken {
+                    settled: failure.ended.settled,
+                    error: failure.error,
+                    may_have_left: failure.may_have_left,
+                };
                 (failure.ended.answer, Some(Box::new(broken)))
             }
         };
@@ -195,7 +199,8 @@ impl Run<'_> {
     fn introduce(&self, key: &IdempotencyKey, history: &History, clock: &SystemClock) {
         let screen = &self.session.screen;
         if history.facts.len() == 1 {
-            if self.plan.fresh_key {
+            // A read that is asked again is no second operation: nobody needs its key.
+            if self.plan.fresh_key && !self.plan.composed.policy.method.is_safe() {
                 screen.say(&format!("{key}: new key for this operation"));
             }
             return;

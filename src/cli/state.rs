@@ -60,3 +60,88 @@ fn method(history: &History) -> Method {
     // A line that this version cannot read the method of counts as unsafe.
     Method::new(&history.opened().method).unwrap_or_else(|| Method::new("POST").expect("a method"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide::engine::facts::{Again, Finished, Opened, Owner, Recorded, Settled, Started, StoredBody, Why};
+    use abide::engine::moment::Timestamp;
+    use abide::engine::operation::{Fingerprint, PartnerName};
+    use abide::engine::reason::Reason;
+    use abide::engine::verdict::Evidence;
+    use std::sync::Arc;
+
+    fn history(method: &str, facts: Vec<Fact>) -> History {
+        let opened = Opened {
+            partner: PartnerName::new("acme").expect("a name"),
+            profile: None,
+            account: None,
+            method: method.into(),
+            url: "http://h/".into(),
+            headers: vec![],
+            fp: Fingerprint("v1:0".into()),
+            body: StoredBody::Text("".into()),
+            contract: "none".into(),
+            key_until: None,
+            valid_until: None,
+            deadline: Timestamp::default(),
+            why: Why::Send,
+            owner: Owner { pid: 7, ..Owner::default() },
+        };
+        let facts = std::iter::once(Fact::Opened(Arc::new(opened))).chain(facts);
+        let recorded = |fact| Recorded { n: 1, at: Timestamp::default(), steady: None, fact };
+        History { facts: facts.map(recorded).collect() }
+    }
+
+    fn started() -> Fact {
+        Fact::Started(Started { a: 1, addr: None })
+    }
+
+    fn finished(evidence: Evidence) -> Fact {
+        Fact::Finished(Box::new(Finished {
+            a: 1,
+            evidence,
+            done: None,
+            again: Again::Yes,
+            reason: Reason::Unavailable,
+            stage: None,
+            side: None,
+            http: None,
+            ms: 1,
+            stages: None,
+            error: None,
+            not_before: None,
+            replayed: false,
+            hop: None,
+        }))
+    }
+
+    fn settled(verdict: Verdict) -> Fact {
+        let cause = Cause::AttemptsExhausted;
+        Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
+    }
+
+    #[test]
+    fn an_operation_stands_where_its_facts_and_its_owner_put_it() {
+        let owner = Owner { pid: 7, ..Owner::default() };
+        let (settled_now, live) = (Standing::Settled, Standing::Live);
+        let (dead, elsewhere) = (Standing::DeadSameBoot, Standing::DeadElsewhere);
+        let abandoned = State::Abandoned;
+        let cases = [
+            ("POST", vec![settled(Verdict::NotDone)], settled_now, State::Settled(Verdict::NotDone)),
+            ("POST", vec![settled(Verdict::Confirmed)], settled_now, State::Settled(Verdict::Confirmed)),
+            ("POST", vec![started()], live, State::Running(owner)),
+            ("POST", vec![], dead, State::Pending),
+            ("POST", vec![], elsewhere, abandoned(Verdict::InDoubt)),
+            ("POST", vec![started()], dead, abandoned(Verdict::InDoubt)),
+            ("POST", vec![started(), finished(Evidence::Refused)], dead, abandoned(Verdict::NotDone)),
+            ("POST", vec![started(), finished(Evidence::InDoubt)], dead, abandoned(Verdict::InDoubt)),
+            ("POST", vec![started(), finished(Evidence::Refused)], elsewhere, abandoned(Verdict::InDoubt)),
+            ("GET", vec![started()], dead, abandoned(Verdict::NotDone)),
+        ];
+        for (method, facts, standing, expected) in cases {
+            let shown = format!("{method} {facts:?} {standing:?}");
+            assert_eq!(of(&history(method, facts), standing, Now::default()), expected, "{shown}");
+        }
+    }
+}

@@ -92,7 +92,7 @@ fn unsettled(found: &[Found], ledger: Option<&Path>, session: &Session) -> Resul
             known.state.words(),
             known.opened_at().map(|at| relative(at, now.wall)).unwrap_or_default(),
             known.last().map(|last| last.reason.words().to_owned()).unwrap_or_else(|| "-".into()),
-            advice(known, ledger, session).words,
+            advice(known, ledger, session).brief,
         ]
     });
     session.print(&table(&["key", "state", "opened", "reason", "next"], rows.collect()))?;

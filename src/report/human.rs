@@ -29,7 +29,7 @@ pub fn attempt(key: &IdempotencyKey, finished: &Finished, addr: Option<SocketAdd
     if !proves.is_empty() {
         line += &format!("; {proves}");
     }
-    if let Some(side) = finished.side.filter(|_| finished.done != Some(true)) {
+    if let Some(side) = finished.side.filter(|_| !proves.is_empty()) {
         line += &format!(" ({})", side_words(side));
     }
     if detail == Detail::Long {
@@ -69,9 +69,10 @@ fn proves(finished: &Finished) -> &'static str {
         (Evidence::Partial, _) => "only a part of the request left",
         (Evidence::InDoubt, _) => "it may have been executed",
         (Evidence::Refused, _) => "not executed",
+        // The words of the reason say it.
         (Evidence::Answered, Some(true)) => "",
         (Evidence::Answered, _) => "it did not happen",
-        (Evidence::Accepted, _) => "not finished yet",
+        (Evidence::Accepted, _) => "",
     }
 }
 
@@ -117,10 +118,10 @@ pub fn asked(key: &IdempotencyKey, asked: &Asked) -> String {
         About::Operation => "asked the partner",
         About::Control => "asked about a control operation",
     };
-    let http = asked.http.map(|http| format!("{http}, ")).unwrap_or_default();
+    let http = asked.http.map(|http| format!("{http} in ")).unwrap_or_default();
     let note = asked.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-    let took = took(asked.ms);
-    format!("{key}: {about}: {http}{} in {took}{note}", asked.says.name().replace('_', " "))
+    let says = asked.says.name().replace('_', " ");
+    format!("{key}: {about}: {says} ({http}{}){note}", took(asked.ms))
 }
 
 /// What is told about a verdict beside the operation itself.

@@ -199,7 +199,7 @@ pub struct Sent<'a> {
     /// What was warned of.
     pub warnings: &'a [String],
     /// The ledger; null for none.
-    pub ledger: Option<&'a str>,
+    pub ledger: Option<String>,
 }
 
 /// `abide.send/1` for a key that was used with another payload.

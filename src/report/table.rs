@@ -1,8 +1,9 @@
 //! Tables on the terminal, and the same without lines in a pipe.
 
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, presets};
 
-/// Returns a table: as wide as the terminal that stdout is, or as it needs to be.
+/// Returns a table: as wide as the terminal that stdout is, or as it needs to be. The first column is never broken:
+/// keys are copied from it.
 pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(head.iter().map(|name| name.to_uppercase()));
@@ -11,6 +12,9 @@ pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let last = head.len().saturating_sub(1);
     for (at, column) in table.column_iter_mut().enumerate() {
         column.set_padding((0, if at == last { 0 } else { 2 }));
+        if at == 0 {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
     }
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }

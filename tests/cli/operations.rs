@@ -147,3 +147,56 @@ fn quiet_says_nothing_about_a_success() {
     let said = order.send(&["--key", "k1", "-q"]);
     assert_eq!(said, "{\"key\":\"k1\",\"state\":\"done\"}\n----- stderr\n----- exit 0");
 }
+
+#[test]
+fn a_long_answer_comes_back_whole_from_beside_the_ledger() {
+    let body = format!("{{\"text\":\"{}\"}}", "x".repeat(40_000));
+    let order = Order::to(Script::always(Turn::done(Act::Answer(Reply::json(201, &body)))));
+    for from_ledger in [false, true] {
+        let url = order.host.url("/orders");
+        let args = ["send", "POST", &url, "--json", "{}", "--ledger", "l.jsonl", "--key", "k1"];
+        let output = order.sandbox.abide(&args).output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(0));
+        assert_eq!(String::from_utf8_lossy(&output.stdout), body, "from the ledger: {from_ledger}");
+    }
+    std::fs::remove_dir_all(order.sandbox.path().join("l.jsonl.blobs")).expect("long bodies lie there");
+    let said = order.send(&["--key", "k1"]);
+    assert!(said.contains("another payload"), "{said}");
+    let url = order.host.url("/orders");
+    let said = order.sandbox.run(&["send", "POST", &url, "--json", "{}", "--ledger", "l.jsonl", "--key", "k1"]);
+    assert!(said.contains("confirmed (known from the ledger") && said.contains("not in the ledger"), "{said}");
+    assert!(said.ends_with("----- exit 0"), "{said}");
+    assert_eq!(order.host.seen().executions, 1);
+}
+
+#[test]
+fn what_is_taken_and_not_finished_is_accepted_with_its_body() {
+    let order = Order::to(Script::always(Turn::done(Act::Answer(Reply::json(202, "{\"state\":\"queued\"}")))));
+    snapshot!("accepted", order.send(&["--key", "k1"]));
+    assert_eq!(order.sandbox.status(&["status", "k1", "--ledger", "l.jsonl"]).0, 5);
+}
+
+#[test]
+fn a_status_endpoint_answers_what_a_lost_answer_left_open() {
+    let order = Order::to(Fault::ExecutedThenCut.script());
+    let status = "[status]\nurl = \"/status/{key}\"\nconfirmed = { pointer = \"/state\", equals = [\"done\"] }\n";
+    order.sandbox.write("p.toml", &format!("base_url = \"{}\"\n{status}", order.host.url("")));
+    let args = ["send", "-p", "p.toml", "/orders", "--json", "{}", "--ledger", "l.jsonl", "--key", "k1"];
+    snapshot!("status_endpoint", order.sandbox.run(&args));
+    assert_eq!(order.host.seen().executions, 1);
+}
+
+#[test]
+fn a_safe_method_needs_no_ledger_and_its_body_may_come_from_stdin() {
+    let order = Order::to(Fault::Fine.script());
+    let url = order.host.url("/orders");
+    assert_eq!(order.sandbox.status(&["send", &url, "--ledger", "none"]).0, 0);
+    order.sandbox.write("body.txt", "line one\nline two\n");
+    let body = std::fs::File::open(order.sandbox.path().join("body.txt")).expect("opens");
+    let args = ["send", &url, "-d", "-", "-H", "Content-Type: text/plain", "--ledger", "l.jsonl", "--key", "k1"];
+    let output = order.sandbox.abide(&args).stdin(body).output().expect("the binary runs");
+    assert_eq!(output.status.code(), Some(0));
+    let seen = order.host.seen();
+    assert_eq!(seen.requests[1].body, b"line one\nline two\n");
+    assert_eq!((&*seen.requests[0].method, &*seen.requests[1].method), ("GET", "POST"));
+}
