@@ -97,8 +97,8 @@ impl Decider<'_> {
         if let Some(proof) = self.proof() {
             return Action::Settle(proof);
         }
-        if let Some(until) = self.view.waiting.filter(|until| *until > self.now.steady) {
-            return Action::Wait { until, why: Pause::Backoff };
+        if let Some((until, why)) = self.view.waiting.filter(|(until, _)| *until > self.now.steady) {
+            return Action::Wait { until, why };
         }
         if self.view.accepted {
             return self.ask_or_settle(Cause::Answer);
@@ -212,7 +212,7 @@ impl Decider<'_> {
     fn ready(&self) -> (Moment, Pause) {
         let start = self.now.steady;
         let floor = self.view.floor.unwrap_or(start);
-        if self.view.waiting.is_some() {
+        if self.view.waited_for_question() == Some(false) {
             return (floor, Pause::RetryAfter);
         }
         let Some((last, ended)) = self.view.last.filter(|_| !self.view.proven_absent) else {
@@ -289,7 +289,7 @@ impl Decider<'_> {
     fn next_question(&self) -> Moment {
         let questions = &self.view.questions;
         let floor = self.view.floor.unwrap_or(Moment::START);
-        let Some(last_at) = questions.last_at.filter(|_| self.view.waiting.is_none()) else {
+        let Some(last_at) = questions.last_at.filter(|_| self.view.waited_for_question() != Some(true)) else {
             return floor.max(self.now.steady);
         };
         let backed_off = last_at.after(self.policy.retry.backoff.after(questions.count, self.draw));

@@ -1,6 +1,8 @@
 //! The fold over an operation's facts: everything that a decision depends on, and nothing else.
 
-use super::facts::{About, Again, Asked, Fact, Finished, History, Opened, Recorded, Reopened, Says, Settled, Why};
+use super::facts::{
+    About, Again, Asked, Fact, Finished, History, Opened, Pause, Recorded, Reopened, Says, Settled, Why,
+};
 use super::location;
 use super::moment::{Moment, Now, Timestamp};
 use super::policy::Policy;
@@ -48,8 +50,8 @@ pub struct View<'a> {
     pub last: Option<(&'a Finished, Moment)>,
     /// Nothing is sent before this moment.
     pub floor: Option<Moment>,
-    /// The wait that was begun last, if nothing happened since.
-    pub waiting: Option<Moment>,
+    /// The wait that was begun last, and what for, if nothing happened since.
+    pub waiting: Option<(Moment, Pause)>,
     /// Status questions since the last attempt of this run.
     pub questions: Questions,
     /// When this run began, by both clocks.
@@ -146,7 +148,7 @@ impl<'a> View<'a> {
             Fact::Started(started) => self.last_number = self.last_number.max(started.a),
             Fact::Finished(finished) => self.attempt(recorded, finished, current),
             Fact::Asked(asked) => self.asked(recorded, asked, policy),
-            Fact::Waiting(waiting) => self.waiting = waiting.until_steady,
+            Fact::Waiting(waiting) => self.waiting = waiting.until_steady.map(|until| (until, waiting.reason)),
             Fact::Settled(settled) => self.settle(recorded, settled, current),
             Fact::Resolved(resolved) => self.resolve(resolved.verdict),
         }
@@ -324,6 +326,11 @@ impl<'a> View<'a> {
             && *self.opened.contract == *policy.idempotency.contract()
             && self.opened.account == policy.account
             && location::origin(&self.opened.url).as_deref() == Some(&*policy.origin)
+    }
+
+    /// Returns whether the wait that was begun last, if nothing happened since, was for a status request, or was not.
+    pub fn waited_for_question(&self) -> Option<bool> {
+        self.waiting.map(|(_, why)| why == Pause::NextQuestion)
     }
 
     /// Returns whether repeating the request is harmless by its method alone.

@@ -123,7 +123,11 @@ impl Story {
     }
 
     fn waited(self, seconds: f64, until: f64) -> Story {
-        let waiting = Waiting { until: at(until).wall, reason: Pause::Backoff, until_steady: Some(at(until).steady) };
+        self.waited_for(seconds, until, Pause::Backoff)
+    }
+
+    fn waited_for(self, seconds: f64, until: f64, reason: Pause) -> Story {
+        let waiting = Waiting { until: at(until).wall, reason, until_steady: Some(at(until).steady) };
         self.with(seconds, Fact::Waiting(waiting))
     }
 
@@ -385,7 +389,7 @@ fn without_a_key_the_status_endpoint_is_asked_until_the_deadline() {
     assert_asks(story.at(1.0), About::Operation);
     let story = story.asked(1.1, Says::InProgress, About::Operation, false);
     assert_eq!(story.at(1.1), wait(1.6, Pause::NextQuestion));
-    let story = story.waited(1.1, 1.6);
+    let story = story.waited_for(1.1, 1.6, Pause::NextQuestion);
     assert_asks(story.at(1.6), About::Operation);
     let story = story.asked(1.7, Says::Confirmed, About::Operation, false);
     assert_eq!(story.at(1.7), settle(Verdict::Confirmed, Cause::Status));
@@ -570,6 +574,15 @@ fn the_same_key_waits_until_the_partner_has_settled() {
     let answered =
         Story::new(settling).attempt(1.0, Evidence::InDoubt, Again::Yes).change(|last| last.http = Some(502));
     assert_eq!(answered.at(1.0), wait(1.5, Pause::Backoff), "the partner answered: nothing is running");
+}
+
+#[test]
+fn a_wait_for_the_next_question_is_no_wait_for_the_next_attempt() {
+    let mut settling = with_status(keyed("POST"), None, false);
+    settling.idempotency.settle = secs(7);
+    let asked = Story::new(settling).attempt(1.0, Evidence::InDoubt, Again::Yes).absent(1.1);
+    let waited = asked.waited_for(1.1, 1.6, Pause::NextQuestion);
+    assert_eq!(waited.at(1.6), wait(8.0, Pause::Settle));
 }
 
 #[test]
