@@ -85,14 +85,14 @@ pub async fn claim<L: Ledger, K: Clock>(
     loop {
         let now = clock.now();
         let claimed = ledger.claim(wish, now).await?;
-        let over = match patience {
-            Patience::None => true,
-            Patience::Until(deadline) => deadline.left(now.steady).is_zero() || clock.interrupted(),
+        let left = match patience {
+            Patience::None => Duration::ZERO,
+            Patience::Until(deadline) => deadline.left(now.steady),
         };
-        if over || !matches!(claimed, Claimed::Busy(..)) {
+        if left.is_zero() || clock.interrupted() || !matches!(claimed, Claimed::Busy(..)) {
             return Ok(claimed);
         }
-        clock.wait(now.steady.after(pause)).await;
+        clock.wait(now.steady.after(pause.min(left))).await;
         pause = (pause * 2).min(LOOK_AGAIN.1);
     }
 }
