@@ -7,7 +7,7 @@ use super::moment::{Moment, Now, Timestamp};
 use super::policy::Policy;
 use super::reason::Reason;
 use super::verdict::{Cause, Verdict};
-use super::view::View;
+use super::view::{Doubt, View};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -216,7 +216,8 @@ impl Decider<'_> {
             return (floor, Pause::RetryAfter);
         }
         let Some((last, ended)) = self.view.last.filter(|_| !self.view.proven_absent) else {
-            return (floor.max(self.settled_for_key(start)), Pause::RetryAfter);
+            let settled = self.settled_for_key(start);
+            return if settled > floor { (settled, Pause::Settle) } else { (floor, Pause::RetryAfter) };
         };
         let backed_off = match last.hop {
             Some(_) => ended,
@@ -229,12 +230,11 @@ impl Decider<'_> {
         if settled > backed_off { (settled, Pause::Settle) } else { (backed_off, Pause::Backoff) }
     }
 
-    /// After a time-out the same key waits until the partner's worst lag is over (`[idempotency] settle`).
+    /// After doubt the same key waits until the partner's worst lag is over (`[idempotency] settle`), whatever the doubt
+    /// came from: behind a gateway's 500, 502, 503 or 504 the partner may be running as after our own time-out.
     fn settled_for_key(&self, otherwise: Moment) -> Moment {
-        match self.view.doubt {
-            Some(doubt) if doubt.timed_out => doubt.abandoned.after(self.policy.idempotency.settle).max(otherwise),
-            _ => otherwise,
-        }
+        let settled = |doubt: Doubt| doubt.abandoned.after(self.policy.idempotency.settle);
+        self.view.doubt.map_or(otherwise, |doubt| settled(doubt).max(otherwise))
     }
 
     /// Returns a moment at or after a Retry-After floor, so that not every client comes back at the same one.

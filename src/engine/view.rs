@@ -67,8 +67,6 @@ pub struct Doubt {
     pub since: Timestamp,
     /// The same by this process's clock; the start of the run where another process abandoned it.
     pub abandoned: Moment,
-    /// Whether that attempt timed out, so that it may still be running.
-    pub timed_out: bool,
 }
 
 /// What was asked since the last attempt.
@@ -168,7 +166,7 @@ impl<'a> View<'a> {
         use super::facts::Predecessor;
         self.begin(reopened.why);
         if reopened.predecessor == Predecessor::InDoubt {
-            self.raise_doubt(recorded, true);
+            self.raise_doubt(recorded);
         }
         if reopened.key_until.is_some() {
             self.key_until = reopened.key_until;
@@ -207,16 +205,16 @@ impl<'a> View<'a> {
             }
             (Evidence::Partial | Evidence::InDoubt, _) => {
                 self.seen |= saw_2xx || finished.again == Again::Later;
-                self.raise_doubt(recorded, may_still_run(finished));
+                self.raise_doubt(recorded);
             }
             (Evidence::NotSent | Evidence::Refused | Evidence::Answered, _) => {}
         }
     }
 
-    fn raise_doubt(&mut self, recorded: &Recorded, timed_out: bool) {
+    fn raise_doubt(&mut self, recorded: &Recorded) {
         let abandoned = recorded.steady.unwrap_or(self.run_start.steady);
         self.rejected = None;
-        self.doubt = Some(Doubt { since: recorded.at, abandoned, timed_out });
+        self.doubt = Some(Doubt { since: recorded.at, abandoned });
     }
 
     /// Raises the floor to a time from a fact: by this process's clock where it wrote the fact, else counted from the
@@ -295,7 +293,7 @@ impl<'a> View<'a> {
                 self.accepted = true;
                 self.seen = true;
             }
-            Verdict::InDoubt if self.doubt.is_none() => self.raise_doubt(recorded, true),
+            Verdict::InDoubt if self.doubt.is_none() => self.raise_doubt(recorded),
             Verdict::InDoubt => {}
             // What an outdated owner says of its own attempts says nothing of later ones.
             Verdict::Rejected | Verdict::NotDone if !current => {}
@@ -348,11 +346,6 @@ impl<'a> View<'a> {
     pub fn expired(&self, wall: Timestamp) -> bool {
         self.opened.valid_until.is_some_and(|until| wall >= until)
     }
-}
-
-/// Returns whether an abandoned attempt may be running still: not when the partner itself answered.
-fn may_still_run(finished: &Finished) -> bool {
-    finished.http.is_none_or(|status| matches!(status, 408 | 504) || (200..300).contains(&status))
 }
 
 /// Returns whether the wall clock goes with the steady one and no fact comes from the future (decisions 9).

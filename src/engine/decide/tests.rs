@@ -571,9 +571,10 @@ fn the_same_key_waits_until_the_partner_has_settled() {
     settling.idempotency.settle = secs(7);
     let story = Story::new(settling.clone()).attempt(1.0, Evidence::InDoubt, Again::Yes);
     assert_eq!(story.at(1.0), wait(8.0, Pause::Settle));
-    let answered =
-        Story::new(settling).attempt(1.0, Evidence::InDoubt, Again::Yes).change(|last| last.http = Some(502));
-    assert_eq!(answered.at(1.0), wait(1.5, Pause::Backoff), "the partner answered: nothing is running");
+    let gateway = story.change(|last| last.http = Some(502));
+    assert_eq!(gateway.at(1.0), wait(8.0, Pause::Settle), "a gateway answered: the partner may be running");
+    let next = gateway.next_run(2.0, Why::Send, Some(Verdict::InDoubt));
+    assert_eq!(next.at(2.0), wait(9.0, Pause::Settle), "whoever comes next cannot know how long ago it was");
 }
 
 #[test]
