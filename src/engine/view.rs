@@ -348,14 +348,18 @@ impl<'a> View<'a> {
     }
 }
 
-/// Returns whether the wall clock goes with the steady one and no fact comes from the future (decisions 9).
+/// Returns whether the wall clock goes with the steady one, never went back in the ledger, and no fact comes from the
+/// future (decisions 9).
 fn clock_is_trusted(history: &History, now: Now) -> bool {
+    let mut latest = Timestamp::default();
     history.facts.iter().all(|recorded| {
+        let went_back = latest.since(recorded.at) > CLOCK_SLACK;
+        latest = latest.max(recorded.at);
         let expected = match recorded.steady {
             Some(steady) => recorded.at.after(now.steady.since(steady)),
             None => recorded.at,
         };
-        expected.since(now.wall) <= CLOCK_SLACK
+        !went_back && expected.since(now.wall) <= CLOCK_SLACK
     })
 }
 

@@ -566,6 +566,16 @@ fn a_key_past_its_retention_or_under_a_stepped_clock_protects_nothing() {
 }
 
 #[test]
+fn a_clock_that_went_back_in_the_ledger_ends_the_protection_of_later_runs() {
+    let back_by = |seconds: f64| {
+        let attempted = Story::new(keyed("POST")).attempt(600.0, Evidence::InDoubt, Again::Yes);
+        attempted.next_run(600.0 - seconds, Why::Send, Some(Verdict::InDoubt)).at(650.0)
+    };
+    assert_attempt(back_by(1.9), 2);
+    assert_eq!(back_by(2.1), settle(Verdict::InDoubt, Cause::NothingHelps));
+}
+
+#[test]
 fn the_same_key_waits_until_the_partner_has_settled() {
     let mut settling = keyed("POST");
     settling.idempotency.settle = secs(7);
