@@ -210,14 +210,23 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         Ok(())
     }
 
-    /// Records that an attempt begins. The first one of a claim is durable, the claim with it, before a byte leaves;
-    /// a safe method needs no such promise (decisions 2).
+    /// Records that an attempt begins. The first one of a claim is durable, the claim with it, before a byte leaves, and
+    /// so is one to another address than the one before: after a power cut, the address that may know the key must be
+    /// known (decisions 9). A safe method needs no such promise (decisions 2).
     async fn record_started(&mut self, a: u32, addr: Option<SocketAddr>, now: Now) -> Result<(), C::Error> {
-        let synced = self.durable || self.terms.policy.method.is_safe();
-        let durability = if synced { Durability::Later } else { Durability::Now };
+        let moved = addr != self.sent_to();
+        let enough = (self.durable && !moved) || self.terms.policy.method.is_safe();
+        let durability = if enough { Durability::Later } else { Durability::Now };
         self.append(now, Fact::Started(Started { a, addr }), durability).await?;
         self.durable = true;
         Ok(())
+    }
+
+    fn sent_to(&self) -> Option<SocketAddr> {
+        self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Started(started) => Some(started.addr),
+            _ => None,
+        })?
     }
 
     fn finish(&mut self, a: u32, exchange: Exchange, hop: Option<Box<str>>) {

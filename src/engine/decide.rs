@@ -2,11 +2,11 @@
 
 use super::backoff::share;
 use super::deadline::{Deadline, Limits};
-use super::facts::{About, Again, Fact, Finished, History, Pause, Says, Why};
+use super::facts::{About, Again, Fact, Finished, History, Pause, Recorded, Says, Why};
 use super::moment::{Moment, Now, Timestamp};
 use super::policy::Policy;
 use super::reason::Reason;
-use super::verdict::{Cause, Verdict};
+use super::verdict::{Cause, Evidence, Verdict};
 use super::view::{Doubt, View};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub fn conclude(history: &History, policy: &Policy, now: Now, cause: Cause) -> C
 /// Source: decisions 9: a regional partner knows a key only where it was first seen.
 pub fn choose_address(history: &History, policy: &Policy, now: Now, found: &[SocketAddr]) -> Option<SocketAddr> {
     let view = View::new(history, policy, now);
-    let used = |recorded: &super::facts::Recorded| match &recorded.fact {
+    let used = |recorded: &Recorded| match &recorded.fact {
         Fact::Started(started) => started.addr,
         _ => None,
     };
@@ -80,8 +80,13 @@ pub fn choose_address(history: &History, policy: &Policy, now: Now, found: &[Soc
         let pinned = history.facts.iter().rev().find_map(used);
         return pinned.or_else(|| found.first().copied());
     }
-    let tried = usize::try_from(view.attempts).unwrap_or(0);
-    (!found.is_empty()).then(|| found[tried % found.len()])
+    let newest = history.newest_claim();
+    let not_sent = |recorded: &&Recorded| {
+        let of_run = recorded.n == newest;
+        of_run && matches!(&recorded.fact, Fact::Finished(finished) if finished.evidence == Evidence::NotSent)
+    };
+    let failed = history.facts.iter().filter(not_sent).count();
+    (!found.is_empty()).then(|| found[failed % found.len()])
 }
 
 struct Decider<'a> {

@@ -713,8 +713,10 @@ fn addresses_rotate_after_not_sent_and_are_pinned_after_doubt() {
     assert_eq!(choose(&story, &[]), None);
     let story = story.attempt(1.0, Evidence::NotSent, Again::Yes);
     assert_eq!(choose(&story, &found), Some(found[1]));
+    let story = story.attempt(1.5, Evidence::Refused, Again::Yes);
+    assert_eq!(choose(&story, &found), Some(found[1]), "who refuses is reached");
     let story = story.attempt(2.0, Evidence::InDoubt, Again::Yes);
-    assert_eq!(choose(&story, &found), Some(([127, 0, 0, 1], 82).into()));
+    assert_eq!(choose(&story, &found), Some(([127, 0, 0, 1], 83).into()));
 }
 
 fn any_fact() -> impl Strategy<Value = (u8, u8, bool, u32)> {
