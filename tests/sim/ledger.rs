@@ -1,0 +1,197 @@
+//! The ledger as a process holds it: the book behind the two traits of `drive`.
+
+use crate::world::{Shared, World};
+use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
+use abide::engine::entry::{Entry, Known, Standing, Wanted, continues_without_key, enter, is_ended, owner};
+use abide::engine::facts::{Fact, Recorded, Reopened};
+use abide::engine::moment::Now;
+use abide::engine::operation::IdempotencyKey;
+use std::fmt;
+use std::sync::Arc;
+
+/// The disk is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskFull;
+
+impl fmt::Display for DiskFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the disk is full")
+    }
+}
+
+impl std::error::Error for DiskFull {}
+
+/// A process's way to the book.
+#[derive(Debug)]
+pub struct Shelf {
+    /// The world.
+    pub world: Shared,
+    /// The process.
+    pub who: usize,
+}
+
+/// A key that a process works on, until it ends or dies.
+#[derive(Debug)]
+pub struct Held {
+    world: Shared,
+    who: usize,
+    process: u32,
+    /// Which entry of the book.
+    pub place: usize,
+    key: IdempotencyKey,
+    n: u64,
+}
+
+impl Ledger for Shelf {
+    type Claim = Held;
+    type Error = DiskFull;
+
+    async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<Held>, DiskFull> {
+        self.world.hazard(self.who).await;
+        let claimed = self.world.lock().claim(&self.world, self.who, wish, now)?;
+        self.world.hazard(self.who).await;
+        Ok(claimed)
+    }
+}
+
+impl World {
+    fn claim(&mut self, shared: &Shared, who: usize, wish: &Wish, now: Now) -> Result<Claimed<Held>, DiskFull> {
+        let place = self.wanted(wish);
+        let entry = {
+            let known = self.known(place);
+            enter(known, Wanted { fingerprint: &wish.opened.fp, key_until: wish.opened.key_until })
+        };
+        let fact = match entry {
+            Entry::Open => Fact::Opened(Arc::clone(&wish.opened)),
+            Entry::Reopen { predecessor, key_until } => {
+                self.watch.lost |= self.book.has_open_attempts();
+                let opened = &wish.opened;
+                Fact::Reopened(Box::new(Reopened {
+                    partner: opened.partner.clone(),
+                    deadline: opened.deadline,
+                    why: opened.why,
+                    predecessor,
+                    key_until,
+                    owner: opened.owner.clone(),
+                }))
+            }
+            refused => return Ok(self.refusal(place, refused)),
+        };
+        self.write(who)?;
+        let n = self.book.next_claim();
+        self.line(who, place, Recorded { n, at: now.wall, steady: None, fact });
+        let process = self.processes[who].id;
+        let entry = self.book.entry_mut(place);
+        entry.owner = Some(process);
+        let (key, mut history) = (entry.key.clone(), entry.history.clone());
+        history.facts.last_mut().expect("it was written just now").steady = Some(now.steady);
+        history.facts.reserve(16);
+        Ok(Claimed::Ours(Held { world: shared.clone(), who, process, place, key, n }, history))
+    }
+
+    fn wanted(&mut self, wish: &Wish) -> usize {
+        let same = |place: usize| {
+            let known = self.known(place).expect("it has facts");
+            known.history.opened().fp == wish.opened.fp && continues_without_key(known)
+        };
+        let unsettled = match wish.entry {
+            EntryRule::Keyless => {
+                let places = self.book.entries().map(|(place, _)| place).filter(|place| same(*place));
+                places.max_by_key(|place| self.book.entry(*place).history.newest_claim())
+            }
+            EntryRule::Keyed | EntryRule::Duplicate => None,
+        };
+        unsettled.unwrap_or_else(|| self.book.place(&wish.key))
+    }
+
+    fn known(&self, place: usize) -> Option<Known<'_>> {
+        let entry = self.book.entry(place);
+        let history = &entry.history;
+        if history.facts.is_empty() {
+            return None;
+        }
+        let standing = if is_ended(history) {
+            Standing::Settled
+        } else if entry.owner.is_some() {
+            Standing::Live
+        } else if entry.boot == self.book.boots {
+            Standing::DeadSameBoot
+        } else {
+            Standing::DeadElsewhere
+        };
+        Some(Known { history, standing })
+    }
+
+    fn refusal(&mut self, place: usize, refused: Entry) -> Claimed<Held> {
+        // Whoever reads an outcome makes it durable before he tells it.
+        self.book.sync();
+        let entry = self.book.entry(place);
+        let (key, history) = (entry.key.clone(), entry.history.clone());
+        match refused {
+            Entry::OtherPayload => Claimed::OtherPayload(key, history),
+            Entry::Busy => Claimed::Busy(key, owner(&history).cloned().unwrap_or_default()),
+            _ => Claimed::Final(key, history),
+        }
+    }
+
+    /// Fails where the disk is full.
+    fn write(&mut self, who: usize) -> Result<(), DiskFull> {
+        let Some(left) = self.disk_full_in else { return Ok(()) };
+        self.disk_full_in = left.checked_sub(1);
+        if self.disk_full_in.is_some() {
+            return Ok(());
+        }
+        self.processes[who].disk_failed = true;
+        self.note(|| "the disk is full".into());
+        Err(DiskFull)
+    }
+
+    fn line(&mut self, who: usize, place: usize, recorded: Recorded) {
+        let (process, n, fact) = (self.processes[who].id, recorded.n, recorded.fact.clone());
+        let line = self.book.write(place, recorded);
+        self.watch_line(process, place, n, &fact, line);
+    }
+}
+
+impl Claim for Held {
+    type Error = DiskFull;
+
+    fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    fn n(&self) -> u64 {
+        self.n
+    }
+
+    async fn body(&self) -> Result<Option<Arc<[u8]>>, DiskFull> {
+        Ok(None)
+    }
+
+    async fn append(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), DiskFull> {
+        self.world.hazard(self.who).await;
+        {
+            let mut world = self.world.lock();
+            world.write(self.who)?;
+            let recorded = Recorded { n: self.n, at: now.wall, steady: None, fact: fact.clone() };
+            world.line(self.who, self.place, recorded);
+        }
+        self.world.hazard(self.who).await;
+        if durability == Durability::Now {
+            let mut world = self.world.lock();
+            let takes = world.chance.ms(0, 3);
+            world.pass(takes);
+            world.book.sync();
+        }
+        self.world.hazard(self.who).await;
+        Ok(())
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mut world = self.world.lock();
+        let entry = world.book.entry_mut(self.place);
+        entry.owner = entry.owner.filter(|owner| *owner != self.process);
+    }
+}
