@@ -7,7 +7,7 @@ use crate::engine::exchange::{Fault, Stage};
 use crate::engine::operation::Header;
 use bytes::Bytes;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING};
+use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
 use reqwest::{Body, Client, Method, Request, Url};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -22,6 +22,9 @@ const HEAD_MAX_BYTES: usize = 128 * 1024;
 ///
 /// Source: reqwest's default, stated here so that it stays.
 const KEEPALIVE: Duration = Duration::from_secs(15);
+
+/// Who asks, where the user does not say: some partners refuse a request without it.
+const AGENT: &str = concat!("abide/", env!("CARGO_PKG_VERSION"));
 
 /// One request, ready to be sent.
 pub(super) struct Outgoing {
@@ -60,6 +63,7 @@ impl Outgoing {
         if body.is_empty() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
+        headers.entry(USER_AGENT).or_insert(HeaderValue::from_static(AGENT));
         let head_bytes =
             url.as_str().len() + headers.iter().map(|(n, v)| n.as_str().len() + v.len() + 4).sum::<usize>();
         if head_bytes > HEAD_MAX_BYTES {
@@ -252,6 +256,16 @@ mod tests {
         assert_eq!(outgoing.request.headers().get_all("x-a").iter().count(), 2);
         assert_eq!(field(&outgoing, "x-attempt"), Some("3"));
         assert_eq!(field(&outgoing, "x-left"), Some("1500"));
+    }
+
+    #[test]
+    fn the_agent_is_ours_unless_the_user_says_another() {
+        let agent = |headers| {
+            let outgoing = built(&operation("POST", "http://a.example/", headers, b"{}"), None).expect("builds");
+            field(&outgoing, "user-agent").map(str::to_owned)
+        };
+        assert_eq!(agent(vec![]).as_deref(), Some(AGENT));
+        assert_eq!(agent(vec![header("User-Agent", "x/1")]).as_deref(), Some("x/1"));
     }
 
     #[test]
