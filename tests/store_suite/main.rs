@@ -1,5 +1,6 @@
 //! What every ledger must do, and what only a file must.
 
+mod damage;
 mod facts;
 mod file;
 mod full;
