@@ -5,6 +5,7 @@ mod facts;
 mod file;
 mod full;
 mod killed;
+mod long;
 mod suite;
 
 macro_rules! conformance {
