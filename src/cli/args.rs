@@ -2,6 +2,7 @@
 //!
 //! Texts stay texts here. [`super::plan`] reads them, so that a flag and its variable get the same words when wrong.
 
+use abide::rehearse::partner::Fault;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -322,14 +323,20 @@ pub struct ProfileChoice {
     pub profile: Option<String>,
 }
 
+/// Returns the faults with what the partner does, for help.
+fn faults() -> String {
+    let lines = Fault::ALL.iter().map(|fault| format!("  {:<22}{}\n", fault.slug(), fault.words()));
+    format!("Faults:\n{}\nExit status: 0 when every verdict was true, 70 otherwise.", lines.collect::<String>())
+}
+
 /// `abide rehearse`.
 #[derive(Args, Debug)]
-#[command(after_long_help = "Exit status: 0 when every verdict was true, 70 otherwise.")]
+#[command(after_long_help = faults())]
 pub struct RehearseArgs {
     /// The rules to play; without a profile, the defaults
     #[arg(short, long, value_name = "NAME|PATH")]
     pub profile: Option<String>,
-    /// Only these faults; an unknown name lists them
+    /// Only these faults (`abide rehearse --help` lists them)
     #[arg(long, value_name = "NAME", num_args = 1..)]
     pub fault: Vec<String>,
     /// Run one misbehaving partner on this port of 127.0.0.1 until Ctrl-C; 0 takes a free one

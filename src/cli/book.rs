@@ -59,7 +59,7 @@ pub fn find_one(
     choice: &LedgerChoice,
     session: &Session,
 ) -> Result<Found, Failure> {
-    let key = IdempotencyKey::new(key, 255).map_err(|why| Failure::usage(format!("{key}: {why}")))?;
+    let key = IdempotencyKey::new(key, 255).map_err(Failure::usage)?;
     let reader = read(path, choice, session)?;
     let partner = partner.map(|name| partner_of(name, session)).transpose()?.flatten();
     let mut found = reader.find(&key, partner.as_ref()).map_err(|error| Failure::of_store(&error))?;

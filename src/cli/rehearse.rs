@@ -191,9 +191,8 @@ fn report(rows: &[Row], rules: &Rules, args: &RehearseArgs, session: &Session) -
     session.print(&verdict)?;
     let doubts = rows.iter().filter(|row| row.verdict == Verdict::InDoubt).count();
     if doubts > 0 && rules.policy.status.is_none() {
-        session.screen.talk(&format!(
-            "{doubts} in doubt: with [status] in a profile abide would have asked the partner; see abide rehearse -p"
-        ));
+        let which = if args.profile.is_some() { "the profile" } else { "a profile (-p)" };
+        session.screen.talk(&format!("{doubts} in doubt: with [status] in {which} abide would have asked the partner"));
     }
     Ok(exit)
 }

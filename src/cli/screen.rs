@@ -34,9 +34,11 @@ impl Screen {
 
     /// Prints `text`, whatever was asked for.
     pub fn say(&self, text: &str) {
+        // In one piece, so that the lines of several processes stay whole.
+        let line = format!("{text}\n");
         let print = || {
             // A closed stderr is no reason to lose the outcome: nothing better can be done than go on.
-            let _ = writeln!(io::stderr().lock(), "{text}");
+            let _ = io::stderr().lock().write_all(line.as_bytes());
         };
         match &*self.spinner.lock().unwrap_or_else(PoisonError::into_inner) {
             Some(bar) => bar.suspend(print),

@@ -8,7 +8,7 @@ use abide::engine::exchange::Stages;
 use abide::engine::facts::{About, Asked, Finished, Pause, Waiting};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
-use abide::engine::units::{show_duration, show_rounded};
+use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Evidence, Side, Verdict};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -54,6 +54,7 @@ pub fn happened(finished: &Finished) -> String {
         Some(http) if finished.done == Some(true) && !finished.replayed => format!("{http} in {took}"),
         Some(http) if finished.done == Some(true) => format!("{http} in {took}, a stored answer"),
         Some(http) => format!("{http} in {took}, {words}"),
+        None if finished.ms == 0 => format!("{words}, at once"),
         None => format!("{words}, after {took}"),
     }
 }
@@ -194,7 +195,7 @@ fn evidence(known: &Known<'_>) -> Vec<String> {
 
 /// Returns why the run ended here and not later.
 fn cause(known: &Known<'_>, cause: Cause, told: &Verdicted<'_>) -> Option<String> {
-    let budget = told.budget.map(show_duration);
+    let budget = told.budget.map(show_rounded);
     let within = budget.as_ref().map(|budget| format!(" of {budget}")).unwrap_or_default();
     let wait = told.asked_wait.map(|wait| format!("the partner asks for a wait of {} s", wait.as_secs()));
     Some(match cause {

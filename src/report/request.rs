@@ -2,7 +2,7 @@
 
 use abide::engine::operation::Operation;
 use abide::engine::secret::Mask;
-use abide::engine::units::show_duration;
+use abide::engine::units::show_rounded;
 use std::time::Duration;
 
 /// Returns `word` as one word of a POSIX shell.
@@ -80,7 +80,7 @@ pub fn dry_run(operation: &Operation, told: &Rehearsed<'_>) -> String {
     lines.push(format!("fingerprint  {}", operation.fingerprint));
     lines.push(format!("profile      {}", told.profile.unwrap_or("none")));
     lines.push(format!("ledger       {}", told.ledger.unwrap_or("none")));
-    lines.push(format!("deadline     {}, at most {} attempts", show_duration(told.deadline), told.max_attempts));
+    lines.push(format!("deadline     {}, at most {} attempts", show_rounded(told.deadline), told.max_attempts));
     lines.push("nothing was sent, and the ledger was not looked at".into());
     lines.join("\n")
 }

@@ -72,6 +72,7 @@ pub fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
         (r"\b(in|after) (under )?\d[\d.]*(ms|s)\b([,;\n\r]| [(\[]|\)\n|$)", "$1 [TIME]$4"),
+        (r", at once;", ", after [TIME];"),
         (r"([\[,] ?)(resolve|connect|write|first byte|body) \d[\d.]*(ms|s)\b", "$1$2 [TIME]"),
         (r#""(ms|took_ms|left_ms|limit_ms|resolve_us|connect_us|write_us|first_byte_us|body_us)":\d+"#, "\"$1\":0"),
         (r"v1:[0-9a-f]{64}", "v1:[FINGERPRINT]"),
