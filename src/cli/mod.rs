@@ -2,6 +2,7 @@
 
 mod again;
 mod args;
+mod asking;
 mod book;
 mod context;
 mod exit;
@@ -72,6 +73,8 @@ pub struct Session {
     pub common: Common,
     /// For times.
     pub local: LocalClock,
+    /// The profiles of recorded operations.
+    pub profiles: asking::Profiles,
     /// How stdout is coloured.
     pub stdout_paint: Paint,
 }
@@ -160,7 +163,7 @@ fn session(common: Common, argv: Vec<String>) -> Result<Session, Failure> {
     let screen = Screen::new(talk, paint(context.stderr_is_terminal));
     let stdout_paint = paint(context.stdout_is_terminal);
     let local = LocalClock::new(TimeZone::system);
-    Ok(Session { context, screen, stdout_paint, format, argv, common, local })
+    Ok(Session { context, screen, stdout_paint, format, argv, common, local, profiles: asking::Profiles::default() })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

@@ -147,7 +147,7 @@ impl<'a> Reporter<'a> {
             (false, None) => verdict.into(),
         };
         let mask = &self.plan.composed.mask;
-        let command = again::same_send(self.session, known.key, mask);
+        let command = again::same_send(&self.session.argv, known.key, &self.plan.composed.operation.request, mask);
         let ground = Ground {
             asking: if self.plan.composed.policy.status.is_some() { Asking::Possible } else { Asking::Impossible },
             command: command.as_deref(),
@@ -222,7 +222,8 @@ impl<'a> Reporter<'a> {
         if let Some(path) = &self.args.show.output {
             return output::save(path, &bytes);
         }
-        if self.session.format == Format::Json {
+        // After a signal the status is no longer one that promises a body.
+        if self.session.format == Format::Json || self.signal.is_some() {
             return Ok(());
         }
         if self.args.show.events.as_deref() == Some("-") {

@@ -4,16 +4,14 @@ use super::args::StatusArgs;
 use super::book;
 use super::exit::{Exit, Failure};
 use super::screen::Talk;
-use super::{Format, Session, again, ledger_place, plan};
-use crate::report::advice::{Advice, Asking, Ground, advise};
+use super::{Format, Session, again, ledger_place};
+use crate::report::advice::{Advice, Ground, advise};
 use crate::report::human::{self, Verdicted, happened};
 use crate::report::json::{Standing, Status, Unsettled, line};
 use crate::report::known::{Known, State};
 use crate::report::table::table;
 use crate::report::time::relative;
-use abide::engine::facts::Opened;
 use abide::engine::moment::Timestamp;
-use abide::engine::operation::Method;
 use abide::store::jsonl::Found;
 use std::path::Path;
 
@@ -103,23 +101,10 @@ fn unsettled(found: &[Found], ledger: Option<&Path>, session: &Session) -> Resul
 pub fn advice(known: &Known<'_>, ledger: Option<&Path>, session: &Session) -> Advice {
     let command = again::from_record(known.opened(), known.key, ledger);
     let ground = Ground {
-        asking: asking(known.opened()),
+        asking: session.profiles.asking(known.opened()),
         command: command.as_deref(),
         now: session.now().wall,
         clock: &session.local,
     };
     advise(known, &ground)
-}
-
-/// Returns whether the profile that was used says how to ask.
-fn asking(opened: &Opened) -> Asking {
-    let Some(path) = opened.profile.as_deref() else { return Asking::Impossible };
-    let Ok(profile) = plan::load_file(Path::new(path)) else { return Asking::Unknown };
-    let (Some(method), Ok(url)) = (Method::new(&opened.method), url::Url::parse(&opened.url)) else {
-        return Asking::Unknown;
-    };
-    match profile.policy(&method, &url).status {
-        Some(_) => Asking::Possible,
-        None => Asking::Impossible,
-    }
 }

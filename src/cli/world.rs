@@ -48,3 +48,28 @@ impl World for ProcessWorld {
         Ok(Ran { status, stdout })
     }
 }
+
+/// What stands for a secret that nobody needs now.
+const PLACEHOLDER: &str = "placeholder";
+
+/// A world that gives no secrets: for reading what a profile says about asking. No command is run.
+#[derive(Debug)]
+pub struct Blind<'a> {
+    /// The profile, the only file that is read.
+    pub profile: &'a Path,
+}
+
+impl World for Blind<'_> {
+    fn env(&self, name: &str) -> Option<String> {
+        // Addresses may come from variables.
+        std::env::var(name).ok().or_else(|| Some(PLACEHOLDER.into()))
+    }
+
+    fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
+        if path == self.profile { std::fs::read(path) } else { Ok(PLACEHOLDER.into()) }
+    }
+
+    fn run(&self, _: &[String]) -> io::Result<Ran> {
+        Ok(Ran { status: Some(0), stdout: PLACEHOLDER.into() })
+    }
+}

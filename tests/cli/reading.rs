@@ -119,3 +119,23 @@ fn a_rehearsal_says_whether_every_verdict_was_true() {
     assert_eq!(code, 0);
     assert!(text.contains("refuses every connection") && text.contains("not done"), "{text}");
 }
+
+#[test]
+fn status_asks_for_no_secret_and_runs_no_command() {
+    let sandbox = Sandbox::new();
+    let host = Host::start(Fault::ExecutedThenSilent.script());
+    let profile = format!(
+        "base_url = \"{}\"\n[timeouts]\nread = \"200ms\"\noverall = \"1s\"\n[auth]\nscheme = \"Bearer\"\ntoken_command = [\"sh\", \"-c\", \"echo ran >> ran.txt; echo pw-8841\"]\n\
+         [status]\nurl = \"/nowhere/{{key}}\"\nconfirmed = {{ pointer = \"/state\", equals = [\"done\"] }}\n",
+        host.url("")
+    );
+    sandbox.write("p.toml", &profile);
+    let sent = sandbox.run(&["send", "-p", "p.toml", "/orders", "--json", "{}", "--ledger", "l.jsonl", "--key", "k1"]);
+    assert!(sent.ends_with("----- exit 4"), "{sent}");
+    assert_eq!(sandbox.read("ran.txt"), "ran\n");
+    let status = sandbox.run(&["status", "k1", "--ledger", "l.jsonl"]);
+    assert!(status.contains("asks the partner what happened"), "{status}");
+    let list = sandbox.run(&["status", "--ledger", "l.jsonl"]);
+    assert!(list.contains("ask: same send with --key"), "{list}");
+    assert_eq!(sandbox.read("ran.txt"), "ran\n");
+}
