@@ -105,6 +105,7 @@ impl Run<'_> {
             Claimed::OtherPayload(key, history) => Outcome::OtherPayload(key, history),
             Claimed::Busy(key, owner) => Outcome::Busy(key, owner),
             Claimed::Ours(claim, history) => self.run(claim, history, clock).await?,
+            Claimed::Unknown(_) => unreachable!("a send begins what the ledger does not know"),
         })
     }
 

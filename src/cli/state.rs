@@ -11,7 +11,7 @@ use abide::engine::verdict::{Cause, Verdict};
 
 /// Returns where an operation stands at `now`, by the rule that a claim would follow.
 pub fn of(history: &History, standing: Standing, now: Now) -> State {
-    let wanted = Wanted { fingerprint: &history.opened().fp, key_until: None };
+    let wanted = Wanted { fingerprint: &history.opened().fp, key_until: None, rejected_too: false };
     match enter(Some(Known { history, standing }), wanted) {
         Entry::Busy => State::Running(owner(history).cloned().unwrap_or_default()),
         Entry::Final => State::Settled(final_verdict(history)),

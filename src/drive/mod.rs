@@ -10,6 +10,7 @@ pub use record::{sha256_hex, stored_body};
 pub use run::{Failure, Patience, Ports, Terms, claim, run};
 
 use crate::engine::deadline::Limits;
+use crate::engine::entry::Wanted;
 use crate::engine::exchange::{Answer, Exchange};
 use crate::engine::facts::{About, Asked, Fact, Finished, History, Opened, Owner, Settled, Waiting};
 use crate::engine::moment::{Moment, Now};
@@ -118,6 +119,14 @@ pub struct Wish {
     pub entry: EntryRule,
 }
 
+impl Wish {
+    /// Returns what the rule of every store's claim needs to know of it.
+    pub fn wanted(&self) -> Wanted<'_> {
+        let Opened { fp, key_until, .. } = &*self.opened;
+        Wanted { fingerprint: fp, key_until: *key_until, rejected_too: self.entry.rejected_too() }
+    }
+}
+
 /// What a claim does with an operation that the ledger knows already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryRule {
@@ -127,6 +136,23 @@ pub enum EntryRule {
     Keyless,
     /// `send --accept-duplicate` without a key: always a new operation.
     Duplicate,
+    /// `replay`: continue an unsettled operation that the ledger knows; never a new one.
+    Known {
+        /// Whether one that was rejected is tried again as well. One that is confirmed never is.
+        rejected: bool,
+    },
+}
+
+impl EntryRule {
+    /// Returns whether an operation that was rejected is tried again.
+    pub const fn rejected_too(self) -> bool {
+        matches!(self, EntryRule::Known { rejected: true })
+    }
+
+    /// Returns whether a key that the ledger does not know begins an operation.
+    pub const fn opens(self) -> bool {
+        !matches!(self, EntryRule::Known { .. })
+    }
 }
 
 /// What became of a claim.
@@ -140,6 +166,8 @@ pub enum Claimed<C> {
     OtherPayload(IdempotencyKey, History),
     /// Another live process is working on it.
     Busy(IdempotencyKey, Owner),
+    /// The ledger does not know the key, and [`EntryRule::Known`] begins nothing.
+    Unknown(IdempotencyKey),
 }
 
 /// The durable memory.

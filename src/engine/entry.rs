@@ -37,6 +37,8 @@ pub struct Wanted<'a> {
     pub fingerprint: &'a Fingerprint,
     /// Until when the key is trusted if it reaches the partner for the first time now.
     pub key_until: Option<Timestamp>,
+    /// Whether an operation that was rejected is tried again: somebody asked for that.
+    pub rejected_too: bool,
 }
 
 /// What a claim does.
@@ -62,7 +64,8 @@ pub enum Entry {
 /// Returns what a claim does with what the ledger has under the key (`None`: nothing).
 ///
 /// Another payload is refused whatever became of the first one, also while its owner lives. Proof of execution ends
-/// an operation wherever it stands: a late outcome of an older claim counts (decisions 14).
+/// an operation wherever it stands: a late outcome of an older claim counts (decisions 14). A rejection is tried again
+/// only where that is asked for.
 pub fn enter(found: Option<Known<'_>>, wanted: Wanted<'_>) -> Entry {
     let Some(Known { history, standing }) = found else {
         return Entry::Open;
@@ -70,7 +73,8 @@ pub fn enter(found: Option<Known<'_>>, wanted: Wanted<'_>) -> Entry {
     if history.opened().fp != *wanted.fingerprint {
         return Entry::OtherPayload;
     }
-    if is_final(history) {
+    let tried_again = wanted.rejected_too && !is_confirmed(history);
+    if is_final(history) && !tried_again {
         return Entry::Final;
     }
     let predecessor = match standing {
@@ -92,6 +96,10 @@ pub fn is_final(history: &History) -> bool {
         Some(Verdict::Rejected) => recorded.n == newest,
         _ => false,
     })
+}
+
+fn is_confirmed(history: &History) -> bool {
+    history.facts.iter().any(|recorded| verdict(recorded) == Some(Verdict::Confirmed))
 }
 
 /// Returns whether the newest run ended: with a `settled` line, or as a person's `resolved`.

@@ -2,7 +2,7 @@
 
 use super::error::StoreError;
 use crate::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
-use crate::engine::entry::{Entry, Known, Standing, Wanted, continues_without_key, enter, is_ended, owner};
+use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
 use crate::engine::facts::{Fact, History, Owner, Recorded, Reopened, StoredBody, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::{IdempotencyKey, PartnerName};
@@ -58,9 +58,12 @@ impl Memory {
     fn take(&self, wish: &Wish, now: Now) -> Claimed<MemoryClaim> {
         let mut shared = lock(&self.shared);
         let found = shared.wanted(wish);
+        if found.is_none() && !wish.entry.opens() {
+            return Claimed::Unknown(wish.key.clone());
+        }
         let entry = {
             let known = found.map(|index| shared.known(index, &wish.opened.owner));
-            enter(known, Wanted { fingerprint: &wish.opened.fp, key_until: wish.opened.key_until })
+            enter(known, wish.wanted())
         };
         let index = match (entry, found) {
             (Entry::Open, _) | (_, None) => {
@@ -107,7 +110,7 @@ impl Shared {
             EntryRule::Keyless => (0..self.operations.len())
                 .filter(same_payload)
                 .max_by_key(|&index| self.operations[index].history.newest_claim()),
-            EntryRule::Keyed | EntryRule::Duplicate => None,
+            EntryRule::Keyed | EntryRule::Duplicate | EntryRule::Known { .. } => None,
         };
         unsettled.or_else(|| self.find(&wish.opened.partner, &wish.key))
     }

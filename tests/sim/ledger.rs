@@ -2,7 +2,7 @@
 
 use crate::world::{Shared, World};
 use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
-use abide::engine::entry::{Entry, Known, Standing, Wanted, continues_without_key, enter, is_ended, owner};
+use abide::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
 use abide::engine::facts::{Fact, Recorded, Reopened};
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
@@ -57,9 +57,12 @@ impl Ledger for Shelf {
 impl World {
     fn claim(&mut self, shared: &Shared, who: usize, wish: &Wish, now: Now) -> Result<Claimed<Held>, DiskFull> {
         let place = self.wanted(wish);
+        if self.known(place).is_none() && !wish.entry.opens() {
+            return Ok(Claimed::Unknown(wish.key.clone()));
+        }
         let entry = {
             let known = self.known(place);
-            enter(known, Wanted { fingerprint: &wish.opened.fp, key_until: wish.opened.key_until })
+            enter(known, wish.wanted())
         };
         let fact = match entry {
             Entry::Open => Fact::Opened(Arc::clone(&wish.opened)),
@@ -99,7 +102,7 @@ impl World {
                 let places = self.book.entries().map(|(place, _)| place).filter(|place| same(*place));
                 places.max_by_key(|place| self.book.entry(*place).history.newest_claim())
             }
-            EntryRule::Keyed | EntryRule::Duplicate => None,
+            EntryRule::Keyed | EntryRule::Duplicate | EntryRule::Known { .. } => None,
         };
         unsettled.unwrap_or_else(|| self.book.place(&wish.key))
     }

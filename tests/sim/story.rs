@@ -307,6 +307,7 @@ async fn command(world: Shared, who: usize, operation: &Operation, why: Why, dic
         Ok(Claimed::Final(_, history)) => return Outcome::Final(final_verdict(&history)),
         Ok(Claimed::Busy(..)) => return Outcome::Busy,
         Ok(Claimed::OtherPayload(..)) => panic!("the payload is always the same"),
+        Ok(Claimed::Unknown(key)) => panic!("{key} is sent, and a send knows every key"),
     };
     let place = held.place;
     let (case, continued) = {

@@ -33,6 +33,7 @@ pub fn ours<C>(claimed: Claimed<C>) -> (C, History) {
         Claimed::Final(key, _) => panic!("{key} is final"),
         Claimed::OtherPayload(key, _) => panic!("{key} has another payload"),
         Claimed::Busy(key, owner) => panic!("{key} is busy: {owner:?}"),
+        Claimed::Unknown(key) => panic!("{key} is unknown"),
     }
 }
 
@@ -213,6 +214,40 @@ pub fn an_accepted_duplicate_opens_another<H: House>(house: &H) {
     let duplicate = Wish { entry: EntryRule::Duplicate, ..wish("fresh", "one") };
     let (claim, history) = ours(claim(&mut house.process(), &duplicate));
     assert_eq!((claim.key().as_str(), claim.n(), history.facts.len()), ("fresh", 2, 1));
+}
+
+fn known(name: &str, rejected: bool) -> Wish {
+    Wish { entry: EntryRule::Known { rejected }, ..wish(name, "one") }
+}
+
+pub fn a_replay_begins_nothing<H: House>(house: &H) {
+    for rejected in [false, true] {
+        match claim(&mut house.process(), &known("k1", rejected)) {
+            Claimed::Unknown(key) => assert_eq!(key.as_str(), "k1"),
+            other => panic!("not unknown: {other:?}"),
+        }
+    }
+    assert_eq!(house.read(&partner("acme"), &key("k1")), None);
+}
+
+pub fn a_replay_continues_what_is_unsettled<H: House>(house: &H) {
+    story(house, &wish("k1", "one"), &[started(1), settled(Verdict::InDoubt, None)]);
+    let mut process = house.process();
+    let (held, history) = ours(claim(&mut process, &known("k1", false)));
+    assert_eq!(predecessor(&history), Predecessor::Settled);
+    assert!(matches!(claim(&mut house.process(), &known("k1", true)), Claimed::Busy(..)));
+    drop(held);
+    assert!(matches!(claim(&mut house.process(), &wish("k1", "two")), Claimed::OtherPayload(..)));
+}
+
+pub fn a_replay_tries_a_rejection_again_only_where_told<H: House>(house: &H) {
+    let end = settled(Verdict::Rejected, Some(attempt(1, Evidence::Answered)));
+    story(house, &wish("k1", "one"), &[started(1), end]);
+    assert!(matches!(claim(&mut house.process(), &known("k1", false)), Claimed::Final(..)));
+    let (mut held, history) = ours(claim(&mut house.process(), &known("k1", true)));
+    assert_eq!(predecessor(&history), Predecessor::Settled);
+    append(&mut held, &[started(2), settled(Verdict::Confirmed, Some(attempt(2, Evidence::Answered)))]);
+    assert!(matches!(claim(&mut house.process(), &known("k1", true)), Claimed::Final(..)));
 }
 
 pub fn claims_are_numbered_without_gaps<H: House>(house: &H) {

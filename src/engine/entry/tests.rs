@@ -94,7 +94,13 @@ fn history(facts: &Story) -> History {
 
 fn entry(facts: &Story, standing: Standing) -> Entry {
     let fingerprint = Fingerprint("v1:one".into());
-    let wanted = Wanted { fingerprint: &fingerprint, key_until: Some(FRESH) };
+    let wanted = Wanted { fingerprint: &fingerprint, key_until: Some(FRESH), rejected_too: false };
+    enter(Some(Known { history: &history(facts), standing }), wanted)
+}
+
+fn again(facts: &Story, standing: Standing) -> Entry {
+    let fingerprint = Fingerprint("v1:one".into());
+    let wanted = Wanted { fingerprint: &fingerprint, key_until: Some(FRESH), rejected_too: true };
     enter(Some(Known { history: &history(facts), standing }), wanted)
 }
 
@@ -103,13 +109,13 @@ const ALL: [Standing; 4] = [Standing::Settled, Standing::Live, Standing::DeadSam
 #[test]
 fn nothing_known_opens() {
     let fingerprint = Fingerprint("v1:one".into());
-    assert_eq!(enter(None, Wanted { fingerprint: &fingerprint, key_until: None }), Entry::Open);
+    assert_eq!(enter(None, Wanted { fingerprint: &fingerprint, key_until: None, rejected_too: false }), Entry::Open);
 }
 
 #[test]
 fn another_payload_is_refused_however_the_first_one_stands() {
     let fingerprint = Fingerprint("v1:two".into());
-    let wanted = Wanted { fingerprint: &fingerprint, key_until: Some(FRESH) };
+    let wanted = Wanted { fingerprint: &fingerprint, key_until: Some(FRESH), rejected_too: false };
     for end in [started(1), settled(Verdict::Confirmed, None), settled(Verdict::NotDone, None)] {
         for standing in ALL {
             let known = history(&[(1, opened()), (1, end.clone())]);
@@ -134,6 +140,24 @@ fn a_decided_operation_stays_decided() {
         for standing in ALL {
             assert_eq!(entry(story, standing), Entry::Final, "{story:?} {standing:?}");
         }
+    }
+}
+
+#[test]
+fn a_rejection_is_tried_again_only_where_that_is_asked_for() {
+    let rejected = [settled(Verdict::Rejected, None), resolved(Verdict::Rejected)];
+    for (n, end) in (1..).zip(rejected) {
+        let story = [(1, opened()), (n, end)];
+        let reopens = Entry::Reopen { predecessor: Predecessor::Settled, key_until: None };
+        assert_eq!(again(&story, Standing::Settled), reopens);
+        assert_eq!(entry(&story, Standing::Settled), Entry::Final);
+    }
+    let tried = [(1, opened()), (1, settled(Verdict::Rejected, None)), (2, reopened(Predecessor::Settled))];
+    assert_eq!(again(&tried, Standing::Live), Entry::Busy);
+    let late = [(1, opened()), (2, resolved(Verdict::Rejected)), (1, settled(Verdict::Confirmed, None))];
+    for standing in ALL {
+        assert_eq!(again(&late, standing), Entry::Final);
+        assert_eq!(again(&[(1, opened()), (1, settled(Verdict::Confirmed, None))], standing), Entry::Final);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::blobs;
 use super::core::{Core, State};
 use crate::drive::{Claim, Claimed, Durability, EntryRule, Wish};
-use crate::engine::entry::{Entry, Known, Standing, Wanted, continues_without_key, enter, is_ended, owner};
+use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
 use crate::engine::facts::{Fact, History, Opened, Recorded, Reopened, Settled, StoredBody};
 use crate::engine::moment::Now;
 use crate::engine::operation::IdempotencyKey;
@@ -77,8 +77,11 @@ fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: 
     core.check(state)?;
     let found = wanted(core, state, wish)?;
     let known = found.as_ref().map(|found| Known { history: &found.history, standing: found.standing });
-    let entry = enter(known, Wanted { fingerprint: &wish.opened.fp, key_until: wish.opened.key_until });
+    let entry = enter(known, wish.wanted());
     let Some(OnFile { row, history, .. }) = found else {
+        if !wish.entry.opens() {
+            return Ok(Step::Other(Claimed::Unknown(wish.key.clone())));
+        }
         return begin(core, state, &wish.key, History::default(), Fact::Opened(opened.clone()), now);
     };
     let key = state.journal.operations().row(row).key.clone();
