@@ -105,12 +105,14 @@ fn stage_words(stages: &Stages) -> String {
 
 /// Returns the line about a wait that begins.
 pub fn waiting(key: &IdempotencyKey, waiting: &Waiting, now: Timestamp, clock: &LocalClock) -> String {
-    let wait = show_rounded(waiting.until.since(now));
-    let until = clock.local(waiting.until, now);
-    match waiting.reason {
-        Pause::NextQuestion => format!("{key}: asking again in {wait}, at {until}"),
-        reason => format!("{key}: waiting {wait} ({}), until {until}", reason.words()),
-    }
+    let length = waiting.until.since(now);
+    let wait = show_rounded(length);
+    let line = match waiting.reason {
+        Pause::NextQuestion => format!("{key}: asking again in {wait}"),
+        reason => format!("{key}: waiting {wait} ({})", reason.words()),
+    };
+    // Nobody looks at the clock for less than a second.
+    if length < Duration::from_secs(1) { line } else { format!("{line}, until {}", clock.local(waiting.until, now)) }
 }
 
 /// Returns the line about a status request that was answered.

@@ -72,6 +72,9 @@ pub fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
         (r"\b(in|after) (under )?\d[\d.]*(ms|s)\b([,;\n\r]| [(\[]|\)\n|$)", "$1 [TIME]$4"),
+        // A wait counts from the end of the attempt: the millisecond in which it is told differs.
+        (r"waiting \d[\d.]*ms", "waiting [TIME]"),
+        (r#""until":"[^"]*""#, r#""until":"[AT]""#),
         (r", at once;", ", after [TIME];"),
         (r"([\[,] ?)(resolve|connect|write|first byte|body) \d[\d.]*(ms|s)\b", "$1$2 [TIME]"),
         (r#""(ms|took_ms|left_ms|limit_ms|resolve_us|connect_us|write_us|first_byte_us|body_us)":\d+"#, "\"$1\":0"),
