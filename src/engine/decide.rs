@@ -134,7 +134,8 @@ impl Decider<'_> {
         let resend = self.may_resend();
         let still_running = matches!(self.view.last, Some((last, _)) if last.again == Again::Later)
             || self.view.questions.says == Some(Says::InProgress);
-        let asks_first = self.view.why != Why::Send && self.view.last.is_none() && self.view.questions.count == 0;
+        let fresh = self.view.last.is_none() && self.view.questions.count == 0;
+        let asks_first = fresh && self.view.why != Why::Send && !self.policy.accept_duplicate;
         if can_ask && (!resend || still_running || asks_first) {
             return self.ask_or_settle(self.doubt_cause());
         }
@@ -146,7 +147,10 @@ impl Decider<'_> {
 
     /// Returns whether sending the request once more can do no harm and may help.
     fn may_resend(&self) -> bool {
-        let harmless = self.view.protects(self.policy, self.now) || self.view.repeatable(self.policy, self.now);
+        // The user's word is for the first send of a run, not for what goes wrong with it.
+        let accepted = self.policy.accept_duplicate && self.view.last.is_none();
+        let harmless =
+            accepted || self.view.protects(self.policy, self.now) || self.view.repeatable(self.policy, self.now);
         let worth_it = match self.view.last {
             // A new run may begin with a resend, whatever ended the run before (decisions 4).
             None => true,

@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod classify;
 pub mod deadline;
 pub mod decide;
+pub mod due;
 pub mod entry;
 pub mod exchange;
 pub mod facts;
@@ -21,3 +22,6 @@ pub mod status;
 pub mod units;
 pub mod verdict;
 pub mod view;
+
+#[cfg(test)]
+mod story;

@@ -33,6 +33,8 @@ pub struct Policy {
     pub min_attempt: Duration,
     /// How much of an answer is read and kept.
     pub sizes: Sizes,
+    /// The user accepts that a run begins with a second execution (`--accept-duplicate`).
+    pub accept_duplicate: bool,
 }
 
 impl Policy {
@@ -51,6 +53,7 @@ impl Policy {
             error_message: None,
             min_attempt: MIN_ATTEMPT,
             sizes: Sizes::default(),
+            accept_duplicate: false,
         }
     }
 }

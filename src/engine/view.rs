@@ -1,7 +1,11 @@
 //! The fold over an operation's facts: everything that a decision depends on, and nothing else.
 
+mod questions;
+
+pub use questions::Questions;
+
 use super::facts::{
-    About, Again, Asked, Fact, Finished, History, Opened, Pause, Recorded, Reopened, Says, Settled, Why,
+    About, Again, Asked, Fact, Finished, History, Opened, Pause, Predecessor, Recorded, Reopened, Says, Settled, Why,
 };
 use super::location;
 use super::moment::{Moment, Now, Timestamp};
@@ -57,48 +61,20 @@ pub struct View<'a> {
     /// When this run began, by both clocks.
     run_start: Now,
     key_until: Option<Timestamp>,
+    /// When the last line was written.
+    last_at: Option<Timestamp>,
+    /// When the last run said that another one makes sense, and where it said so.
+    retry_at: Option<(&'a Recorded, Timestamp)>,
     clock_trusted: bool,
 }
 
 /// A doubt: some attempt may have been executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Doubt {
-    /// When the newest doubtful attempt was abandoned, by the wall clock.
+    /// When the first doubtful attempt was abandoned, by the wall clock.
     pub since: Timestamp,
-    /// The same by this process's clock; the start of the run where another process abandoned it.
+    /// When the newest one was, by this process's clock; the start of the run where another process abandoned it.
     pub abandoned: Moment,
-}
-
-/// What was asked since the last attempt.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Questions {
-    /// How many about the operation itself.
-    pub count: u32,
-    /// When the last one ended.
-    pub last_at: Option<Moment>,
-    /// What the last one about the operation said.
-    pub says: Option<Says>,
-    /// A control has answered "confirmed" in this run.
-    pub control_ok: bool,
-    /// The control was asked after the last absent answer.
-    pub control_asked: bool,
-    /// The first and the last answer "absent" by whatever rule.
-    absent: Option<(Moment, Moment)>,
-    /// The first and the last answer "absent" by a rule on the body.
-    absent_by_body: Option<(Moment, Moment)>,
-}
-
-impl Questions {
-    /// Returns the first and the last absent answer that counts as one: by a rule on the body, or with a control that
-    /// was found in this run.
-    pub fn absences(&self) -> Option<(Moment, Moment)> {
-        if self.control_ok { self.absent } else { self.absent_by_body }
-    }
-
-    /// Returns whether only a control is missing for the last absent answer to count.
-    pub fn needs_control(&self) -> bool {
-        self.says == Some(Says::Absent) && !self.control_ok && self.absent != self.absent_by_body && !self.control_asked
-    }
 }
 
 impl<'a> View<'a> {
@@ -124,6 +100,8 @@ impl<'a> View<'a> {
             questions: Questions::default(),
             run_start: run_start(history).unwrap_or(now),
             key_until: opened.key_until,
+            last_at: None,
+            retry_at: None,
             clock_trusted: clock_is_trusted(history, now),
         };
         let mut newest = 0;
@@ -150,10 +128,13 @@ impl<'a> View<'a> {
             Fact::Settled(settled) => self.settle(recorded, settled, current),
             Fact::Resolved(resolved) => self.resolve(resolved.verdict),
         }
+        self.last_at = Some(recorded.at);
     }
 
     fn begin(&mut self, why: Why) {
         self.why = why;
+        // Whoever begins a new run of what was refused wants it tried again.
+        self.rejected = None;
         self.attempts = 0;
         self.hops = 0;
         self.once = 0;
@@ -163,10 +144,16 @@ impl<'a> View<'a> {
     }
 
     fn reopen(&mut self, recorded: &Recorded, reopened: &Reopened) {
-        use super::facts::Predecessor;
         self.begin(reopened.why);
+        // A person who sends again has looked at the time to come back; a batch has not.
+        if let Some((settled, retry_at)) = self.retry_at.take().filter(|_| reopened.why != Why::Send) {
+            self.raise_floor(settled, Some(retry_at));
+        }
         if reopened.predecessor == Predecessor::InDoubt {
             self.raise_doubt(recorded);
+            // The owner died some time after the last line that it wrote.
+            let died = self.last_at.unwrap_or(recorded.at);
+            self.doubt = self.doubt.map(|doubt| Doubt { since: doubt.since.min(died), ..doubt });
         }
         if reopened.key_until.is_some() {
             self.key_until = reopened.key_until;
@@ -211,10 +198,12 @@ impl<'a> View<'a> {
         }
     }
 
+    /// Raises the doubt over an attempt whose story ends with `recorded`. It lasts since the first one.
     fn raise_doubt(&mut self, recorded: &Recorded) {
         let abandoned = recorded.steady.unwrap_or(self.run_start.steady);
+        let since = self.doubt.map_or(recorded.at, |doubt| doubt.since.min(recorded.at));
         self.rejected = None;
-        self.doubt = Some(Doubt { since: recorded.at, abandoned });
+        self.doubt = Some(Doubt { since, abandoned });
     }
 
     /// Raises the floor to a time from a fact: by this process's clock where it wrote the fact, else counted from the
@@ -281,6 +270,7 @@ impl<'a> View<'a> {
     }
 
     fn settle(&mut self, recorded: &'a Recorded, settled: &'a Settled, current: bool) {
+        self.retry_at = settled.retry_at.map(|retry_at| (recorded, retry_at));
         if let Some(last) = &settled.last {
             let known = matches!(self.last, Some((finished, _)) if finished.a == last.a);
             if !(current && known) {
@@ -333,13 +323,26 @@ impl<'a> View<'a> {
 
     /// Returns whether repeating the request is harmless by its method alone.
     pub fn repeatable(&self, policy: &Policy, now: Now) -> bool {
-        let conditional = self
-            .opened
-            .headers
-            .iter()
-            .any(|(name, _)| name.eq_ignore_ascii_case("if-match") || name.eq_ignore_ascii_case("if-none-match"));
         let stale = self.doubt.is_some_and(|doubt| now.wall.since(doubt.since) > STALE_AFTER);
-        policy.method.is_idempotent() && (conditional || !stale)
+        policy.method.is_idempotent() && !(stale && self.unconditional())
+    }
+
+    /// Returns until when the key is trusted; `None` where the partner did not honour it.
+    pub fn key_until(&self) -> Option<Timestamp> {
+        self.key_until
+    }
+
+    /// Returns how long a new run would wait for a Retry-After, or for the time that the last run gave.
+    pub fn come_back(&self, now: Now) -> Option<Duration> {
+        let floor = self.floor.map(|floor| floor.since(now.steady));
+        let said = self.retry_at.map(|(settled, retry_at)| retry_at.since(now.wall).min(retry_at.since(settled.at)));
+        floor.max(said).filter(|wait| !wait.is_zero())
+    }
+
+    /// Returns whether nothing in the request makes the partner check that the resource is as it was.
+    pub fn unconditional(&self) -> bool {
+        let conditions = ["if-match", "if-none-match", "if-unmodified-since"];
+        !self.opened.headers.iter().any(|(name, _)| conditions.iter().any(|known| name.eq_ignore_ascii_case(known)))
     }
 
     /// Returns whether the operation must not be sent any more.

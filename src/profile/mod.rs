@@ -212,6 +212,7 @@ impl Profile {
             error_message: self.error_message.clone(),
             min_attempt: rules.min_attempt(),
             sizes: self.sizes,
+            accept_duplicate: false,
         }
     }
 

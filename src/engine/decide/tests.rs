@@ -1,182 +1,10 @@
 use super::*;
-use crate::engine::backoff::{Backoff, Jitter};
 use crate::engine::exchange::Limit;
-use crate::engine::facts::{
-    Asked, Opened, Owner, Predecessor, Recorded, Reopened, Resolved, Settled, Started, StoredBody, Waiting,
-};
-use crate::engine::operation::{Fingerprint, Method, PartnerName};
-use crate::engine::policy::{Control, StatusPolicy, StatusRule, UrlPart, UrlTemplate};
+use crate::engine::facts::{Resolved, Settled};
+use crate::engine::operation::PartnerName;
+use crate::engine::story::{EPOCH, Story, at, finished, keyed, policy, secs, with_status};
 use crate::engine::verdict::Evidence;
 use proptest::prelude::*;
-use std::sync::Arc;
-
-/// The wall clock at the start of the steady one.
-const EPOCH: Timestamp = Timestamp::from_unix_ms(1_800_000_000_000);
-
-fn secs(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-fn at(seconds: f64) -> Now {
-    let steady = Duration::from_secs_f64(seconds);
-    Now { steady: Moment::new(steady), wall: EPOCH.after(steady) }
-}
-
-/// Deadline 60 s, base 1 s, equal jitter drawn as 0: the waits are 0.5, 1, 2, 4 s.
-fn policy(method: &str) -> Policy {
-    let mut policy = Policy::unprofiled(Method::new(method).expect("a method"), "http://a.example:80");
-    policy.retry.backoff = Backoff { base: secs(1), cap: secs(100), jitter: Jitter::Equal };
-    policy.timeouts.overall = secs(60);
-    policy.retry.max_attempts = 3;
-    policy
-}
-
-fn keyed(method: &str) -> Policy {
-    let mut policy = policy(method);
-    policy.idempotency.supported = true;
-    policy.idempotency.retention = Some(secs(86_400));
-    policy
-}
-
-fn with_status(mut policy: Policy, settle: Option<u64>, control: bool) -> Policy {
-    let rule = StatusRule { statuses: Vec::new(), value: None, same: Vec::new() };
-    policy.status = Some(StatusPolicy {
-        method: "GET".into(),
-        url: UrlTemplate(vec![UrlPart::Key]),
-        confirmed: rule.clone(),
-        rejected: None,
-        in_progress: None,
-        absent: Some(rule),
-        control: control.then(|| Control { key: "c".into(), body: Arc::from([]), answer: None, location: None }),
-        settle: settle.map(secs),
-    });
-    policy
-}
-
-struct Story {
-    policy: Policy,
-    history: History,
-    n: u64,
-    deadline: Deadline,
-}
-
-impl Story {
-    fn new(policy: Policy) -> Story {
-        let opened = Opened {
-            partner: PartnerName::new("a").expect("a name"),
-            profile: None,
-            account: None,
-            method: policy.method.as_str().into(),
-            url: "http://a.example/orders".into(),
-            headers: Vec::new(),
-            fp: Fingerprint("v1:0".into()),
-            body: StoredBody::Text("".into()),
-            contract: policy.idempotency.contract().into(),
-            key_until: policy.idempotency.supported.then(|| EPOCH.after(policy.idempotency.trusted_for())),
-            valid_until: None,
-            deadline: EPOCH.after(secs(60)),
-            why: Why::Send,
-            owner: Owner::default(),
-        };
-        let mut story = Story { policy, history: History::default(), n: 1, deadline: Deadline(at(60.0).steady) };
-        story.push(0.0, Fact::Opened(Arc::new(opened)));
-        story
-    }
-
-    fn opened(mut self, change: impl FnOnce(&mut Opened)) -> Story {
-        if let Fact::Opened(opened) = &mut self.history.facts[0].fact {
-            change(Arc::make_mut(opened));
-        }
-        self
-    }
-
-    fn push(&mut self, seconds: f64, fact: Fact) {
-        let now = at(seconds);
-        self.history.facts.push(Recorded { n: self.n, at: now.wall, steady: Some(now.steady), fact });
-    }
-
-    fn with(mut self, seconds: f64, fact: Fact) -> Story {
-        self.push(seconds, fact);
-        self
-    }
-
-    fn attempt(self, seconds: f64, evidence: Evidence, again: Again) -> Story {
-        let a = self.history.last_attempt() + 1;
-        let started = Fact::Started(Started { a, addr: Some(([127, 0, 0, 1], 80 + a as u16).into()) });
-        self.with(seconds, started).with(seconds, Fact::Finished(Box::new(finished(a, evidence, again))))
-    }
-
-    fn change(mut self, change: impl FnOnce(&mut Finished)) -> Story {
-        if let Some(Recorded { fact: Fact::Finished(finished), .. }) = self.history.facts.last_mut() {
-            change(finished);
-        }
-        self
-    }
-
-    fn asked(self, seconds: f64, says: Says, about: About, by_body: bool) -> Story {
-        let asked = Asked { says, about, by_body, http: Some(200), ms: 1, not_before: None, note: None };
-        self.with(seconds, Fact::Asked(asked))
-    }
-
-    fn absent(self, seconds: f64) -> Story {
-        self.asked(seconds, Says::Absent, About::Operation, true)
-    }
-
-    fn waited(self, seconds: f64, until: f64) -> Story {
-        self.waited_for(seconds, until, Pause::Backoff)
-    }
-
-    fn waited_for(self, seconds: f64, until: f64, reason: Pause) -> Story {
-        let waiting = Waiting { until: at(until).wall, reason, until_steady: Some(at(until).steady) };
-        self.with(seconds, Fact::Waiting(waiting))
-    }
-
-    /// Ends this run as another process would have seen it, and begins the next one.
-    fn next_run(mut self, seconds: f64, why: Why, settled: Option<Verdict>) -> Story {
-        if let Some(verdict) = settled {
-            let settled = Settled { verdict, cause: Cause::NothingHelps, retry_at: None, last: None, response: None };
-            self.push(seconds, Fact::Settled(Box::new(settled)));
-        }
-        for recorded in &mut self.history.facts {
-            recorded.steady = None;
-        }
-        self.n += 1;
-        let predecessor = if settled.is_some() { Predecessor::Settled } else { Predecessor::InDoubt };
-        let reopened = Reopened {
-            partner: PartnerName::new("a").expect("a name"),
-            deadline: EPOCH,
-            why,
-            predecessor,
-            key_until: None,
-            owner: Owner::default(),
-        };
-        self.deadline = Deadline(at(seconds + 60.0).steady);
-        self.with(seconds, Fact::Reopened(Box::new(reopened)))
-    }
-
-    fn at(&self, seconds: f64) -> Action {
-        decide(&self.history, &self.policy, self.deadline, at(seconds), 0.0)
-    }
-}
-
-fn finished(a: u32, evidence: Evidence, again: Again) -> Finished {
-    Finished {
-        a,
-        evidence,
-        done: None,
-        again,
-        reason: Reason::ReadTimeout,
-        stage: None,
-        side: None,
-        http: None,
-        ms: 1,
-        stages: None,
-        error: None,
-        not_before: None,
-        replayed: false,
-        hop: None,
-    }
-}
 
 fn wait(until: f64, why: Pause) -> Action {
     Action::Wait { until: at(until).steady, why }
@@ -199,7 +27,6 @@ fn assert_attempt(action: Action, number: u32) {
 fn assert_asks(action: Action, whom: About) {
     assert!(matches!(action, Action::AskStatus { about, .. } if about == whom), "{action:?}");
 }
-
 #[test]
 fn a_new_operation_is_sent_at_once_within_the_limits() {
     let Action::Attempt { a: 1, limits } = Story::new(policy("POST")).at(0.0) else { panic!("no attempt") };
@@ -603,6 +430,11 @@ fn a_put_long_in_doubt_is_not_repeated_unless_it_is_conditional() {
     assert_eq!(story.at(902.0), settle(Verdict::InDoubt, Cause::NothingHelps));
     let conditional = story.opened(|opened| opened.headers.push(("If-Match".into(), "\"1\"".into())));
     assert_attempt(conditional.at(902.0), 2);
+    let died = |seconds| {
+        Story::new(policy("PUT")).attempt(1.0, Evidence::NotSent, Again::Yes).next_run(seconds, Why::Send, None)
+    };
+    assert_eq!(died(902.0).at(902.0), settle(Verdict::InDoubt, Cause::NothingHelps), "in doubt since its owner died");
+    assert_attempt(died(800.0).at(800.0), 2);
 }
 
 #[test]
