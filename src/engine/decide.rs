@@ -39,6 +39,9 @@ pub enum Action {
     Settle(Conclusion),
 }
 
+/// Added before a time is cut to milliseconds, so that nobody comes back before it.
+const ROUND_UP: Duration = Duration::from_nanos(999_999);
+
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conclusion {
@@ -324,7 +327,7 @@ impl Decider<'_> {
         };
         let retry_at = retry_at
             .filter(|moment| *moment > self.now.steady)
-            .map(|moment| self.now.wall.after(moment.since(self.now.steady)));
+            .map(|moment| self.now.wall.after(moment.since(self.now.steady).saturating_add(ROUND_UP)));
         Conclusion { verdict, cause, retry_at }
     }
 }

@@ -159,6 +159,14 @@ fn a_wait_that_does_not_fit_ends_the_run_at_once() {
 }
 
 #[test]
+fn the_time_to_come_back_is_never_before_the_floor() {
+    let story = Story::new(policy("POST")).attempt(50.0, Evidence::Refused, Again::Yes);
+    let story = story.change(|last| last.not_before = Some(at(59.9).wall));
+    let Action::Settle(conclusion) = story.at(50.000_4) else { panic!("no end") };
+    assert_eq!(conclusion.retry_at, Some(at(59.9).wall), "59.8996 is rounded up");
+}
+
+#[test]
 fn a_retry_after_beyond_the_limit_ends_the_run_and_is_kept() {
     let mut impatient = policy("POST");
     impatient.retry.max_retry_after = secs(10);
