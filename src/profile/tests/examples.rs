@@ -23,7 +23,7 @@ fn every_example_is_tested_here() {
     let mut names: Vec<String> =
         entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    assert_eq!(names, ["gov-slow.toml", "payments.toml", "webhook.toml"]);
+    assert_eq!(names, ["gov-slow.toml", "payments.toml", "rehearsal.toml", "webhook.toml"]);
 }
 
 #[test]
@@ -59,4 +59,12 @@ fn the_webhook_has_its_key_in_the_body() {
     assert!(said[1].starts_with("attempt 6 will not start") || said[1].starts_with("attempts"), "{said:#?}");
     assert!(said[2].starts_with("no [status]"), "{said:#?}");
     assert_eq!(webhook.mask.hide("/in/path-1234 sign-1234"), "/in/*** ***");
+}
+
+#[test]
+fn the_partner_of_the_rehearsal_can_be_asked() {
+    let rehearsal = example("rehearsal.toml");
+    assert_eq!(remarks(&rehearsal), ["worst case 13.5s, with a Retry-After or status requests 20s: promise users 25s"]);
+    let order = policy(&rehearsal, "POST", "http://127.0.0.1:8099/orders");
+    assert!(!order.idempotency.supported && order.status.is_some());
 }
