@@ -11,6 +11,7 @@ use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Sta
 use crate::engine::facts::{Fact, Finished, History, Pause, Recorded, Settled, Started, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::Operation;
+use crate::engine::planted::{Bug, planted};
 use crate::engine::policy::Policy;
 use crate::engine::secret::Mask;
 use crate::engine::verdict::{Cause, Evidence};
@@ -155,7 +156,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     async fn until_settled(&mut self) -> Result<Ended, C::Error> {
         loop {
             let now = self.ports.clock.now();
-            let action = match self.ports.clock.interrupted() {
+            let action = match self.ports.clock.interrupted() && !planted(Bug::SignalUnheeded) {
                 true => Action::Settle(conclude(self.history, self.policy(), now, Cause::Interrupted)),
                 false => {
                     let draw = self.ports.entropy.draw();
@@ -214,9 +215,9 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     /// so is one to another address than the one before: after a power cut, the address that may know the key must be
     /// known (decisions 9). A safe method needs no such promise (decisions 2).
     async fn record_started(&mut self, a: u32, addr: Option<SocketAddr>, now: Now) -> Result<(), C::Error> {
-        let moved = addr != self.sent_to();
+        let moved = addr != self.sent_to() && !planted(Bug::MoveUnsynced);
         let enough = (self.durable && !moved) || self.terms.policy.method.is_safe();
-        let durability = if enough { Durability::Later } else { Durability::Now };
+        let durability = if enough || planted(Bug::IntentUnsynced) { Durability::Later } else { Durability::Now };
         self.append(now, Fact::Started(Started { a, addr }), durability).await?;
         self.durable = true;
         Ok(())
@@ -295,7 +296,8 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     async fn settle(&mut self, conclusion: Conclusion) -> Result<Ended, C::Error> {
         let now = self.ports.clock.now();
         let settled = self.settled(conclusion);
-        self.append(now, Fact::Settled(Box::new(settled.clone())), Durability::Now).await?;
+        let durability = if planted(Bug::OutcomeUnsynced) { Durability::Later } else { Durability::Now };
+        self.append(now, Fact::Settled(Box::new(settled.clone())), durability).await?;
         self.unwritten = None;
         self.ports.observer.saw(now, Event::Settled(&settled));
         Ok(Ended { settled, answer: self.answer.take() })

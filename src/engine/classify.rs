@@ -5,6 +5,7 @@
 use super::exchange::{Answer, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage};
 use super::facts::Again;
 use super::location;
+use super::planted::{Bug, planted};
 use super::policy::{BodyRule, Means, Policy, Rule, ValueRule};
 use super::reason::Reason;
 use super::retry_after::{self, RetryAfter};
@@ -99,6 +100,7 @@ pub fn classify(exchange: &Exchange, context: &Context<'_>) -> Finding {
 fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
     let evidence = match sent {
         Sent::Nothing => Evidence::NotSent,
+        Sent::Part if planted(Bug::PartIsNothing) => Evidence::NotSent,
         Sent::Part => Evidence::Partial,
         Sent::Whole => Evidence::InDoubt,
     };
@@ -160,6 +162,7 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Find
     match retry_after::read(&answer.headers, exchange.at) {
         RetryAfter::Absent => {}
         RetryAfter::Malformed => finding.retry_after_malformed = true,
+        RetryAfter::Wait(_) if planted(Bug::RetryAfterUnread) => {}
         RetryAfter::Wait(wait) => finding.retry_after = Some(wait),
     }
     if answer.status == 413 && finding.reason == Reason::Rejected && finding.retry_after.is_some() {
@@ -174,7 +177,7 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Find
 
 fn meaning(answer: &Answer, context: &Context<'_>) -> Finding {
     let is_2xx = (200..300).contains(&answer.status);
-    if let (true, Ending::Cut(fault)) = (is_2xx, answer.ending) {
+    if let (true, Ending::Cut(fault), false) = (is_2xx, answer.ending, planted(Bug::CutConfirms)) {
         return cut(fault);
     }
     let policy = context.policy;
@@ -233,10 +236,10 @@ fn success(answer: &Answer, context: &Context<'_>) -> Finding {
     // A HEAD has no body to look at, and a body cut by our own limit is not looked at (decisions 5).
     let looked_at = answer.ending == Ending::Complete && context.policy.method.as_str() != "HEAD";
     match &context.policy.success {
-        Some(rule) if looked_at && !body_matches(rule, answer) => {
+        Some(rule) if looked_at && !body_matches(rule, answer) && !planted(Bug::OddSuccessConfirms) => {
             Finding::new(Evidence::InDoubt, Again::No, Reason::NotASuccess, Side::Unclear)
         }
-        None if looked_at && context.json && is_html(answer) => {
+        None if looked_at && context.json && is_html(answer) && !planted(Bug::LoginPageConfirms) => {
             Finding::new(Evidence::InDoubt, Again::No, Reason::Html, Side::Network)
         }
         _ => Finding::confirmed(Reason::Ok),
@@ -249,12 +252,13 @@ fn redirect(answer: &Answer, context: &Context<'_>) -> Finding {
         return refused(Reason::Redirect);
     }
     match answer.status {
+        301..=303 if planted(Bug::RedirectConfirms) => Finding::confirmed(Reason::Redirect),
         301..=303 => Finding::new(Evidence::InDoubt, Again::No, Reason::Redirect, Side::Configuration),
         307 | 308 => {
             let target = answer.headers.first("location").and_then(|location| location::resolve(context.url, location));
             match target {
                 Some(url) if location::origin(&url) == location::origin(context.url) => {
-                    if context.hops >= HOPS_MAX {
+                    if context.hops >= HOPS_MAX && !planted(Bug::HopsForEver) {
                         return refused(Reason::TooManyRedirects);
                     }
                     let hop = Finding::new(Evidence::Refused, Again::Yes, Reason::RedirectHop, Side::Theirs);
@@ -277,6 +281,7 @@ fn client_error(status: u16, context: &Context<'_>) -> Finding {
         409 if context.had_doubt && context.protected => {
             Finding::new(Evidence::InDoubt, Again::Later, Reason::InProgress, Side::Theirs)
         }
+        409 | 412 if planted(Bug::ConflictRejects) => Finding::rejected(Reason::Conflict, Side::Ours),
         409 | 412 => Finding::new(Evidence::InDoubt, Again::No, Reason::Conflict, Side::Unclear),
         421 | 425 => Finding::new(Evidence::Refused, Again::Once, Reason::Misdirected, Side::Network),
         429 => Finding::new(Evidence::Refused, Again::Yes, Reason::RateLimited, Side::Ours),
@@ -289,10 +294,20 @@ fn server_error(status: u16, policy: &Policy) -> Finding {
         501 | 505 | 506 | 510 => Finding::rejected(Reason::NotImplemented, Side::Configuration),
         507 | 508 => Finding::rejected(Reason::Rejected, Side::Theirs),
         511 => Finding::new(Evidence::Refused, Again::No, Reason::CaptivePortal, Side::Network),
-        502 | 504 => Finding::new(Evidence::InDoubt, Again::Yes, Reason::Gateway, Side::Theirs),
-        503 => Finding::new(Evidence::InDoubt, Again::Yes, Reason::Unavailable, Side::Theirs),
-        _ => Finding::new(Evidence::InDoubt, doubt_again(status, policy), Reason::ServerError, Side::Theirs),
+        502 | 504 => Finding::new(doubt_unless(Bug::GatewayRefuses), Again::Yes, Reason::Gateway, Side::Theirs),
+        503 => Finding::new(doubt_unless(Bug::UnavailableRefuses), Again::Yes, Reason::Unavailable, Side::Theirs),
+        _ => Finding::new(
+            doubt_unless(Bug::FailureRefuses),
+            doubt_again(status, policy),
+            Reason::ServerError,
+            Side::Theirs,
+        ),
     }
+}
+
+/// In doubt, where no fault is planted.
+fn doubt_unless(bug: Bug) -> Evidence {
+    if planted(bug) { Evidence::Refused } else { Evidence::InDoubt }
 }
 
 fn rule_matches(rule: &Rule, answer: &Answer) -> bool {

@@ -4,6 +4,7 @@ use super::backoff::share;
 use super::deadline::{Deadline, Limits};
 use super::facts::{About, Again, Fact, Finished, History, Pause, Recorded, Says, Why};
 use super::moment::{Moment, Now, Timestamp};
+use super::planted::{Bug, planted};
 use super::policy::Policy;
 use super::reason::Reason;
 use super::verdict::{Cause, Evidence, Verdict};
@@ -79,7 +80,7 @@ pub fn choose_address(history: &History, policy: &Policy, now: Now, found: &[Soc
         Fact::Started(started) => started.addr,
         _ => None,
     };
-    if view.doubt.is_some() || view.accepted {
+    if (view.doubt.is_some() || view.accepted) && !planted(Bug::PinForgotten) {
         let pinned = history.facts.iter().rev().find_map(used);
         return pinned.or_else(|| found.first().copied());
     }
@@ -129,7 +130,7 @@ impl Decider<'_> {
 
     /// Safe methods are never in doubt (decisions 2).
     fn in_doubt(&self) -> bool {
-        self.view.doubt.is_some() && !self.policy.method.is_safe()
+        self.view.doubt.is_some() && (!self.policy.method.is_safe() || planted(Bug::SafeInDoubt))
     }
 
     fn resolve_doubt(&self) -> Action {
@@ -164,7 +165,7 @@ impl Decider<'_> {
                 Again::No => false,
             },
         };
-        harmless && worth_it && self.attempts_left() && !self.view.expired(self.now.wall)
+        (harmless || planted(Bug::BlindResend)) && worth_it && self.attempts_left() && !self.view.expired(self.now.wall)
     }
 
     fn doubt_cause(&self) -> Cause {
@@ -175,7 +176,7 @@ impl Decider<'_> {
     }
 
     fn attempts_left(&self) -> bool {
-        self.view.attempts < self.policy.retry.max_attempts
+        self.view.attempts < self.policy.retry.max_attempts || planted(Bug::AttemptsUncounted)
     }
 
     /// Decides what follows when nothing is in doubt.
@@ -194,7 +195,10 @@ impl Decider<'_> {
 
     /// Starts the next attempt, or the wait before it, or ends the run where neither fits.
     fn attempt_after_wait(&self) -> Action {
-        let (ready, why) = self.ready();
+        let (mut ready, why) = self.ready();
+        if planted(Bug::WaitCutShort) {
+            ready = ready.min(self.now.steady.after(self.deadline.left(self.now.steady) / 2));
+        }
         let floor_at = self.view.floor.filter(|floor| *floor > self.now.steady);
         if !self.attempts_left() {
             return self.ask_or_give_up(Cause::AttemptsExhausted, floor_at);
@@ -217,6 +221,7 @@ impl Decider<'_> {
             return Action::Wait { until: ready, why };
         }
         let left = self.deadline.left(self.now.steady).saturating_sub(reserve);
+        let left = if planted(Bug::DeadlineUnheeded) { self.policy.timeouts.attempt } else { left };
         Action::Attempt { a: self.view.last_number + 1, limits: Limits::new(&self.policy.timeouts, left) }
     }
 
@@ -224,7 +229,8 @@ impl Decider<'_> {
     fn ready(&self) -> (Moment, Pause) {
         let start = self.now.steady;
         let floor = self.view.floor.unwrap_or(start);
-        if self.view.waited_for_question() == Some(false) {
+        let waited = self.view.waited_for_question();
+        if waited == Some(false) || waited == Some(true) && planted(Bug::WaitsConfused) {
             return (floor, Pause::RetryAfter);
         }
         let Some((last, ended)) = self.view.last.filter(|_| !self.view.proven_absent) else {
@@ -246,7 +252,8 @@ impl Decider<'_> {
     /// came from: behind a gateway's 500, 502, 503 or 504 the partner may be running as after our own time-out.
     fn settled_for_key(&self, otherwise: Moment) -> Moment {
         let settled = |doubt: Doubt| doubt.abandoned.after(self.policy.idempotency.settle);
-        self.view.doubt.map_or(otherwise, |doubt| settled(doubt).max(otherwise))
+        let doubt = self.view.doubt.filter(|_| !planted(Bug::NoSettleForKey));
+        doubt.map_or(otherwise, |doubt| settled(doubt).max(otherwise))
     }
 
     /// Returns a moment at or after a Retry-After floor, so that not every client comes back at the same one.

@@ -6,6 +6,7 @@
 use super::facts::{Fact, Finished, History, Owner, Predecessor, Recorded};
 use super::moment::Timestamp;
 use super::operation::Fingerprint;
+use super::planted::{Bug, planted};
 use super::verdict::{Cause, Evidence, Verdict};
 
 /// What a store knows of the run that the newest claim began.
@@ -81,6 +82,7 @@ pub fn enter(found: Option<Known<'_>>, wanted: Wanted<'_>) -> Entry {
         Standing::Live => return Entry::Busy,
         Standing::Settled => Predecessor::Settled,
         Standing::DeadSameBoot if is_accounted(history) => Predecessor::Accounted,
+        Standing::DeadElsewhere if planted(Bug::RebootLosesNothing) && is_accounted(history) => Predecessor::Accounted,
         Standing::DeadSameBoot | Standing::DeadElsewhere => Predecessor::InDoubt,
     };
     let untouched = predecessor != Predecessor::InDoubt && nothing_reached_the_partner(history);

@@ -14,6 +14,7 @@ pub mod json;
 pub mod location;
 pub mod moment;
 pub mod operation;
+pub mod planted;
 pub mod policy;
 pub mod reason;
 pub mod retry_after;

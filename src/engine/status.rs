@@ -5,6 +5,7 @@ use super::exchange::{Answer, Ending, Exchange, Outcome};
 use super::facts::{About, Asked, Says};
 use super::json::same_value;
 use super::location;
+use super::planted::{Bug, planted};
 use super::policy::{Control, StatusPolicy, StatusRule, UrlPart, UrlTemplate};
 use super::retry_after::{self, RetryAfter};
 use std::time::Duration;
@@ -85,7 +86,8 @@ fn says(answer: &Answer, policy: &StatusPolicy, about: About, body: &[u8]) -> (S
     let note = |text: &str| Some(text.to_owned());
     if matches(&policy.confirmed, answer) {
         // A control is another operation: its values need not agree with ours.
-        return match different(&policy.confirmed, answer, body).filter(|_| about == About::Operation) {
+        let guarded = about == About::Operation && !planted(Bug::OthersResource);
+        return match different(&policy.confirmed, answer, body).filter(|_| guarded) {
             Some(pointer) => (Says::Unclear, false, Some(format!("{pointer} differs: another's resource"))),
             None => (Says::Confirmed, false, None),
         };
@@ -100,7 +102,9 @@ fn says(answer: &Answer, policy: &StatusPolicy, about: About, body: &[u8]) -> (S
         return (Says::InProgress, false, None);
     }
     match policy.absent.as_ref().filter(|rule| matches(rule, answer)) {
-        Some(_) if answer.headers.first("age").is_some() => (Says::Unclear, false, note("from a cache")),
+        Some(_) if answer.headers.first("age").is_some() && !planted(Bug::CacheBelieved) => {
+            (Says::Unclear, false, note("from a cache"))
+        }
         Some(rule) => (Says::Absent, rule.value.is_some(), None),
         None => (Says::Unclear, false, note("no rule covers the answer")),
     }

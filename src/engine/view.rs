@@ -9,6 +9,7 @@ use super::facts::{
 };
 use super::location;
 use super::moment::{Moment, Now, Timestamp};
+use super::planted::{Bug, planted};
 use super::policy::Policy;
 use super::verdict::{Cause, Evidence, Verdict};
 use std::time::Duration;
@@ -141,6 +142,10 @@ impl<'a> View<'a> {
         self.last = None;
         self.proven_absent = false;
         self.questions = Questions::default();
+        self.floor = self.floor.filter(|_| !planted(Bug::FloorForgottenByRun));
+        if planted(Bug::NumbersStartAgain) {
+            self.last_number = 0;
+        }
     }
 
     fn reopen(&mut self, recorded: &Recorded, reopened: &Reopened) {
@@ -149,7 +154,7 @@ impl<'a> View<'a> {
         if let Some((settled, retry_at)) = self.retry_at.take().filter(|_| reopened.why != Why::Send) {
             self.raise_floor(settled, Some(retry_at));
         }
-        if reopened.predecessor == Predecessor::InDoubt {
+        if reopened.predecessor == Predecessor::InDoubt && !planted(Bug::OrphanIsFresh) {
             self.raise_doubt(recorded);
             // The owner died some time after the last line that it wrote.
             let died = self.last_at.unwrap_or(recorded.at);
@@ -181,6 +186,7 @@ impl<'a> View<'a> {
         let saw_2xx = finished.http.is_some_and(|status| (200..300).contains(&status));
         match (finished.evidence, finished.done) {
             (Evidence::Answered, Some(true)) => self.confirmed = Some(Cause::Answer),
+            (Evidence::Answered, _) if planted(Bug::RejectionEndsDoubt) => self.rejected = Some(Cause::Answer),
             (Evidence::Answered, _) if self.doubt.is_none() && !self.accepted => self.rejected = Some(Cause::Answer),
             (Evidence::Answered, _) if finished.replayed => {
                 self.doubt = None;
@@ -194,6 +200,7 @@ impl<'a> View<'a> {
                 self.seen |= saw_2xx || finished.again == Again::Later;
                 self.raise_doubt(recorded);
             }
+            (Evidence::Refused, _) if planted(Bug::RefusalEndsDoubt) => self.doubt = None,
             (Evidence::NotSent | Evidence::Refused | Evidence::Answered, _) => {}
         }
     }
@@ -211,6 +218,7 @@ impl<'a> View<'a> {
     fn raise_floor(&mut self, recorded: &Recorded, not_before: Option<Timestamp>) {
         let Some(not_before) = not_before else { return };
         let asked_for = not_before.since(recorded.at);
+        let asked_for = if planted(Bug::RetryAfterClamped) { asked_for.min(STALE_AFTER / 15) } else { asked_for };
         let floor = match recorded.steady {
             Some(steady) => steady.after(asked_for),
             None => self.run_start.steady.after(not_before.since(self.run_start.wall).min(asked_for)),
@@ -262,8 +270,8 @@ impl<'a> View<'a> {
             return;
         };
         let apart = last.since(first) >= settle && last > first;
-        let settled = last.since(doubt.abandoned) >= settle;
-        if apart && settled && !self.seen && !self.accepted {
+        let settled = apart && last.since(doubt.abandoned) >= settle;
+        if (settled || planted(Bug::OneAbsenceProves)) && !self.seen && !self.accepted {
             self.doubt = None;
             self.proven_absent = true;
         }
@@ -310,7 +318,7 @@ impl<'a> View<'a> {
     pub fn protects(&self, policy: &Policy, now: Now) -> bool {
         policy.idempotency.supported
             && self.clock_trusted
-            && self.key_until.is_some_and(|until| now.wall < until)
+            && self.key_until.is_some_and(|until| now.wall < until || planted(Bug::KeyForEver))
             && *self.opened.contract == *policy.idempotency.contract()
             && self.opened.account == policy.account
             && location::origin(&self.opened.url).as_deref() == Some(&*policy.origin)
@@ -347,7 +355,7 @@ impl<'a> View<'a> {
 
     /// Returns whether the operation must not be sent any more.
     pub fn expired(&self, wall: Timestamp) -> bool {
-        self.opened.valid_until.is_some_and(|until| wall >= until)
+        self.opened.valid_until.is_some_and(|until| wall >= until) && !planted(Bug::ExpiredIsSent)
     }
 }
 
@@ -362,7 +370,7 @@ fn clock_is_trusted(history: &History, now: Now) -> bool {
             Some(steady) => recorded.at.after(now.steady.since(steady)),
             None => recorded.at,
         };
-        !went_back && expected.since(now.wall) <= CLOCK_SLACK
+        !went_back && expected.since(now.wall) <= CLOCK_SLACK || planted(Bug::ClockBelieved)
     })
 }
 

@@ -46,7 +46,7 @@ impl World {
 
     fn bad_status_answer(&mut self, ends: Moment) -> Plan {
         let silent = |fault| Plan::certain(ends, unanswered(Sent::Whole, Stage::FirstByte, fault));
-        match self.chance.below(6) {
+        match self.chance.below(8) {
             0 => silent(Fault::Closed),
             1 => silent(Fault::Reset),
             2 => Plan::certain(ends, Outcome::Answered(answer(500, Body::Error))),

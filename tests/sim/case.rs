@@ -51,6 +51,8 @@ pub struct Truth {
     pub retention: Duration,
     /// It knows an order by its content: the second one gets 409 `duplicate_order`.
     pub natural: bool,
+    /// It mostly answers that it has moved, on the same origin.
+    pub moves: bool,
     /// The longest that it works on a request.
     pub takes: Duration,
     /// The longest that a request stays under way after we gave it up.
@@ -234,6 +236,7 @@ fn truth(chance: &mut Chance, policy: &Policy, keys: Keys, natural: bool) -> Tru
         regional: chance.odds(25),
         retention: if chance.odds(70) { retention } else { 2 * retention },
         natural,
+        moves: chance.odds(3),
         takes: bound.min(retention / 50),
         late: bound.min(retention / 50),
         lag: settle.map_or(unbounded, share),
@@ -248,8 +251,8 @@ fn truth(chance: &mut Chance, policy: &Policy, keys: Keys, natural: bool) -> Tru
 fn weather(chance: &mut Chance) -> Weather {
     Weather {
         faults: chance.pick(&[10, 40, 70, 100]),
-        crashes: chance.pick(&[0, 0, 30, 70]),
-        steps: chance.pick(&[0, 0, 0, 10]),
+        crashes: chance.pick(&[0, 0, 50, 90]),
+        steps: chance.pick(&[0, 0, 0, 40]),
         disturbances: chance.pick(&[0, 0, 0, 5]),
         full_disks: chance.pick(&[0, 0, 0, 15]),
     }

@@ -108,7 +108,12 @@ impl World {
     /// Draws what becomes of a request, and lets it loose on the partner if it gets there.
     pub fn plan_exchange(&mut self, who: usize, send: usize, call: &Call<'_>) -> Plan {
         let bad = self.chance.odds(self.weather.faults);
-        let fate = if bad { self.chance.pick(&BAD_FATES) } else { Fate::Fine };
+        let moves = bad && self.case.truth.moves && self.chance.odds(80);
+        let fate = match (moves, bad) {
+            (true, _) => Fate::MovedHere,
+            (false, true) => self.chance.pick(&BAD_FATES),
+            (false, false) => Fate::Fine,
+        };
         self.note(|| format!("its fate: {fate:?}"));
         let sleeps = self.disturb(who);
         self.shake_clock();
@@ -332,6 +337,9 @@ impl Journey<'_> {
     }
 
     fn cut(&mut self) -> Plan {
+        if self.world.chance.odds(30) {
+            return self.cut_page();
+        }
         let came = self.arrives(Will::Execute);
         let plan = self.shows(came);
         match plan.outcome {
@@ -342,6 +350,13 @@ impl Journey<'_> {
             }
             outcome => Plan { outcome, ..plan },
         }
+    }
+
+    /// Shows the beginning of a page that somebody else answered with.
+    fn cut_page(&mut self) -> Plan {
+        let page = answer(200, Body::Html);
+        let cut = Answer { ending: Ending::Cut(Fault::Closed), body: page.body[..5].to_vec(), ..page };
+        Plan::open(self.soon(), Outcome::Answered(cut))
     }
 
     /// Shows something of which nobody can say whether it came with an execution.

@@ -2,9 +2,14 @@
 //!
 //! A seed gives a story ([`story::play`]); every story must keep every promise ([`promises`]). `ABIDE_SIM_SEEDS` says
 //! how many seeds are played, `ABIDE_SIM_SEED=N` plays one and tells its story.
+//!
+//! What is counted: an operation is one run of the driver ([`abide::drive::run`]) on the operation of a story, claim
+//! included, whether it ends or is killed; commands that the ledger answers are not counted.
 
 mod asking;
 mod book;
+#[cfg(feature = "seeded-bugs")]
+mod bugs;
 mod case;
 mod chance;
 mod fate;

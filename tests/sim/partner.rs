@@ -259,7 +259,17 @@ mod tests {
     fn truth(keys: Keys) -> Truth {
         let s = Duration::from_secs;
         let endpoint = Endpoint { misrouted: false, squatter: false, shows_running: false };
-        Truth { keys, regional: false, retention: s(100), natural: false, takes: s(5), late: s(5), lag: s(5), endpoint }
+        Truth {
+            keys,
+            regional: false,
+            retention: s(100),
+            natural: false,
+            moves: false,
+            takes: s(5),
+            late: s(5),
+            lag: s(5),
+            endpoint,
+        }
     }
 
     fn send(partner: &mut Partner, second: u64, will: Will) -> usize {

@@ -3,7 +3,7 @@
 use crate::watch::{Broken, Floor, Said, Send, Told};
 use crate::world::World;
 use abide::drive::{Call, Ended};
-use abide::engine::facts::{Fact, Finished, Recorded, Settled};
+use abide::engine::facts::{Fact, Finished, Recorded, Says, Settled};
 use abide::engine::verdict::{Evidence, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,15 @@ impl World {
         let first = book.find(place, |recorded| of_claim(recorded) && matches!(recorded.fact, Fact::Started(_)));
         let own = matches!(book.entry(place).history.facts.last(), Some(Recorded { fact: Fact::Started(started), .. }) if started.a == call.a);
         let durable = |fact: Option<usize>| fact.is_some_and(|fact| book.is_durable(place, fact));
+        let is_start = |recorded: &&Recorded| matches!(recorded.fact, Fact::Started(_));
+        let mut starts = book.entry(place).history.facts.iter().rev().filter(is_start).map(|recorded| &recorded.fact);
+        let moved = matches!((starts.next(), starts.next()), (Some(Fact::Started(own)), Some(Fact::Started(before))) if own.addr != before.addr);
+        let last = book.entry(place).history.facts.len() - 1;
         let safe = self.case.policy.method.is_safe();
+        if moved && !safe && !durable(Some(last)) {
+            self.broke("a move to another address is durable", || format!("attempt {}", call.a));
+            return;
+        }
         if !own || !(safe || durable(begun) && durable(first)) {
             self.broke("nothing is sent before its intent is durable", || format!("attempt {}", call.a));
         }
@@ -133,10 +141,11 @@ impl World {
     fn watch_backoff(&mut self, place: usize, claim: u64, is_hop: bool) {
         let facts = &self.book.entry(place).history.facts;
         let run = || facts.iter().filter(|recorded| recorded.n == claim).map(|recorded| &recorded.fact);
-        let asked = run().any(|fact| matches!(fact, Fact::Asked(_)));
+        // Once absence is proven, the next attempt is as good as the first.
+        let absent = run().any(|fact| matches!(fact, Fact::Asked(asked) if asked.says == Says::Absent));
         let attempts = run().filter(|fact| matches!(fact, Fact::Finished(finished) if finished.hop.is_none())).count();
         let Some((of, ended)) = self.watch.last_finished else { return };
-        if is_hop || asked || of != claim || attempts == 0 {
+        if is_hop || absent || of != claim || attempts == 0 {
             return;
         }
         let backoff = &self.case.policy.retry.backoff;

@@ -183,7 +183,7 @@ impl Stage {
         world.note(|| "the process dies".into());
         let (now, late) = (world.now, world.case.truth.clone());
         world.partner.abandoned(&late, now);
-        if world.chance.odds(40) {
+        if world.chance.odds(60) {
             world.cut_power();
         }
     }
@@ -191,7 +191,7 @@ impl Stage {
     /// Lets time pass between two commands.
     fn time_passes(&mut self) {
         let mut world = self.world.lock();
-        let gap = world.chance.pick(&[0, 1, 60, 600, 3_000, 40_000]);
+        let gap = world.chance.pick(&[0, 1, 60, 600, 3_000, 5_000, 40_000]);
         world.pass(Duration::from_secs(gap));
         // A step back inside a longer gap leaves no trace: nothing could find it out.
         if gap <= 60 {

@@ -2,6 +2,7 @@
 
 use crate::engine::facts::Says;
 use crate::engine::moment::Moment;
+use crate::engine::planted::{Bug, planted};
 
 /// What was asked since the last attempt.
 #[derive(Clone, Copy, Debug, Default)]
@@ -26,7 +27,7 @@ impl Questions {
     /// Returns the first and the last absent answer that counts as one: by a rule on the body, or with a control that
     /// was found in this run.
     pub fn absences(&self) -> Option<(Moment, Moment)> {
-        if self.control_ok { self.absent } else { self.absent_by_body }
+        if self.control_ok || planted(Bug::ControlUnneeded) { self.absent } else { self.absent_by_body }
     }
 
     /// Returns whether only a control is missing for the last absent answer to count.
