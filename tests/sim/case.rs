@@ -85,7 +85,7 @@ pub const FAIR: Weather = Weather { faults: 0, crashes: 0, steps: 0, disturbance
 #[derive(Clone, Debug)]
 pub struct Case {
     /// What the profile says.
-    pub policy: Policy,
+    pub policy: Arc<Policy>,
     /// What is so.
     pub truth: Truth,
     /// `send` without a key.
@@ -127,7 +127,7 @@ impl Case {
             keyless: chance.odds(20),
             valid_for: chance.odds(12).then(|| chance.magnitude(200, 3_600_000)),
             weather: weather(chance),
-            policy,
+            policy: Arc::new(policy),
         }
     }
 
@@ -146,7 +146,7 @@ fn timeouts(chance: &mut Chance) -> Timeouts {
         read: chance.magnitude(100, 15_000),
         body: chance.magnitude(200, 10_000),
         attempt: chance.magnitude(300, 20_000),
-        overall: chance.magnitude(300, 600_000),
+        overall: chance.magnitude(300, 150_000),
     }
 }
 

@@ -82,7 +82,7 @@ impl World {
         };
         self.write(who)?;
         let n = self.book.next_claim();
-        self.line(who, place, Recorded { n, at: now.wall, steady: None, fact });
+        self.line(who, place, Recorded { n, at: now.wall, steady: None, fact: fact.clone() }, &fact);
         let process = self.processes[who].id;
         let entry = self.book.entry_mut(place);
         entry.owner = Some(process);
@@ -149,10 +149,10 @@ impl World {
         Err(DiskFull)
     }
 
-    fn line(&mut self, who: usize, place: usize, recorded: Recorded) {
-        let (process, n, fact) = (self.processes[who].id, recorded.n, recorded.fact.clone());
+    fn line(&mut self, who: usize, place: usize, recorded: Recorded, fact: &Fact) {
+        let (process, n) = (self.processes[who].id, recorded.n);
         let line = self.book.write(place, recorded);
-        self.watch_line(process, place, n, &fact, line);
+        self.watch_line(process, place, n, fact, line);
     }
 }
 
@@ -177,7 +177,7 @@ impl Claim for Held {
             let mut world = self.world.lock();
             world.write(self.who)?;
             let recorded = Recorded { n: self.n, at: now.wall, steady: None, fact: fact.clone() };
-            world.line(self.who, self.place, recorded);
+            world.line(self.who, self.place, recorded, fact);
         }
         self.world.hazard(self.who).await;
         if durability == Durability::Now {

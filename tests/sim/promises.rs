@@ -172,8 +172,9 @@ impl World {
         let facts = &self.book.entry(place).history.facts;
         let earlier = &facts[..facts.len() - 1];
         let over = |recorded: &Recorded| recorded.n == n && matches!(recorded.fact, Fact::Settled(_));
-        let (over, so_far) = (earlier.iter().any(over), earlier.iter().filter_map(attempt_of).max().unwrap_or(0));
-        if over {
+        let so_far = || earlier.iter().filter_map(attempt_of).max().unwrap_or(0);
+        let so_far = if matches!(fact, Fact::Started(_)) { so_far() } else { 0 };
+        if earlier.iter().any(over) {
             self.broke("a run settles exactly once", || format!("{} after settled", fact.name()));
         }
         match fact {
