@@ -3,7 +3,7 @@
 use crate::world::{Shared, World};
 use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
 use abide::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
-use abide::engine::facts::{Fact, Recorded, Reopened};
+use abide::engine::facts::{Fact, Predecessor, Recorded, Reopened};
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
 use std::fmt;
@@ -68,6 +68,7 @@ impl World {
             Entry::Open => Fact::Opened(Arc::clone(&wish.opened)),
             Entry::Reopen { predecessor, key_until } => {
                 self.watch.lost |= self.book.has_open_attempts();
+                self.watch_takeover(place, predecessor);
                 let opened = &wish.opened;
                 Fact::Reopened(Box::new(Reopened {
                     partner: opened.partner.clone(),
@@ -90,6 +91,14 @@ impl World {
         history.facts.last_mut().expect("it was written just now").steady = Some(now.steady);
         history.facts.reserve(16);
         Ok(Claimed::Ours(Held { world: shared.clone(), who, process, place, key, n }, history))
+    }
+
+    /// Lines that were not synced die with the machine: only a run of this boot can account for what it did.
+    fn watch_takeover(&mut self, place: usize, predecessor: Predecessor) {
+        let rebooted = self.book.entry(place).boot != self.book.boots;
+        if predecessor == Predecessor::Accounted && rebooted {
+            self.broke("a run that a power cut ended leaves doubt", || format!("{predecessor:?}"));
+        }
     }
 
     fn wanted(&mut self, wish: &Wish) -> usize {
