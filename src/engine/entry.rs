@@ -89,19 +89,21 @@ pub fn enter(found: Option<Known<'_>>, wanted: Wanted<'_>) -> Entry {
     Entry::Reopen { predecessor, key_until: wanted.key_until.filter(|_| untouched) }
 }
 
-/// Returns whether an operation is decided: some line proves that it happened, or its newest run ended with a
-/// final verdict (a person's word included).
+/// Returns whether an operation is decided: some run proved that it happened, or the newest one ended with a final
+/// verdict (a person's word included, which a person may take back).
 pub fn is_final(history: &History) -> bool {
     let newest = history.newest_claim();
-    history.facts.iter().any(|recorded| match verdict(recorded) {
-        Some(Verdict::Confirmed) => true,
-        Some(Verdict::Rejected) => recorded.n == newest,
-        _ => false,
-    })
+    is_confirmed(history)
+        || history.facts.iter().any(|recorded| recorded.n == newest && verdict(recorded) == Some(Verdict::Rejected))
 }
 
 fn is_confirmed(history: &History) -> bool {
-    history.facts.iter().any(|recorded| verdict(recorded) == Some(Verdict::Confirmed))
+    let newest = history.newest_claim();
+    history.facts.iter().any(|recorded| match &recorded.fact {
+        Fact::Settled(settled) => settled.verdict == Verdict::Confirmed,
+        Fact::Resolved(resolved) => resolved.verdict == Verdict::Confirmed && recorded.n == newest,
+        _ => false,
+    })
 }
 
 /// Returns whether the newest run ended: with a `settled` line, or as a person's `resolved`.

@@ -17,6 +17,7 @@ pub mod operation;
 pub mod planted;
 pub mod policy;
 pub mod reason;
+pub mod resolution;
 pub mod retry_after;
 pub mod secret;
 pub mod status;

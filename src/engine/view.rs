@@ -307,8 +307,10 @@ impl<'a> View<'a> {
         self.doubt = None;
         self.accepted = false;
         self.rejected = None;
+        // What a person said before is taken back.
+        self.confirmed = self.confirmed.filter(|cause| *cause != Cause::Person);
         match verdict {
-            Verdict::Confirmed => self.confirmed = Some(Cause::Person),
+            Verdict::Confirmed => self.confirmed = self.confirmed.or(Some(Cause::Person)),
             Verdict::Rejected => self.rejected = Some(Cause::Person),
             Verdict::NotDone | Verdict::InDoubt | Verdict::Accepted => {}
         }

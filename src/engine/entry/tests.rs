@@ -181,6 +181,17 @@ fn an_unsettled_run_that_ended_is_continued() {
 }
 
 #[test]
+fn a_word_that_a_person_took_back_decides_nothing() {
+    for word in [Verdict::Confirmed, Verdict::Rejected] {
+        let story = [(1, opened()), (2, resolved(word)), (3, resolved(Verdict::NotDone))];
+        let known = Known { history: &history(&story), standing: Standing::Settled };
+        assert!(!is_final(known.history), "{word}");
+        assert!(continues_without_key(known), "{word}");
+        assert!(matches!(entry(&story, Standing::Settled), Entry::Reopen { .. }), "{word}");
+    }
+}
+
+#[test]
 fn a_rejection_before_a_person_tried_again_decides_nothing() {
     let story = [(1, opened()), (1, settled(Verdict::Rejected, None)), (2, reopened(Predecessor::Settled))];
     let again = Entry::Reopen { predecessor: Predecessor::Accounted, key_until: None };
