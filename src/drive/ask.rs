@@ -4,7 +4,7 @@ use super::run::Runner;
 use super::{Claim, Clock, Durability, Entropy, Event, Observer, Question, Transport};
 use crate::engine::deadline::Limits;
 use crate::engine::exchange::Outcome;
-use crate::engine::facts::{About, Asked, Fact, Says, StoredBody};
+use crate::engine::facts::{About, Asked, Fact, Says};
 use crate::engine::location;
 use crate::engine::policy::{Control, StatusPolicy};
 use crate::engine::status::judge;
@@ -15,7 +15,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     /// Asks the status endpoint and records what it says.
     pub(super) async fn ask(&mut self, about: About, limits: Limits) -> Result<(), C::Error> {
         let status = self.terms.policy.status.as_ref().expect("decide asks only where there is a status endpoint");
-        let mut asked = match self.question(about, status) {
+        let mut asked = match self.question(about, status).await {
             Ok(url) => self.put(about, status, &url, limits).await,
             Err(missing) => {
                 self.mute(about);
@@ -55,22 +55,22 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         self.mute = Some(Box::new(policy));
     }
 
-    fn question(&self, about: About, status: &StatusPolicy) -> Result<String, String> {
+    async fn question(&self, about: About, status: &StatusPolicy) -> Result<String, String> {
         let own = self.operation.request.url.sent.expose();
         match (about, &status.control) {
             (About::Control, Some(control)) => status.url.fill(control, own),
-            _ => status.url.fill(&self.myself(), own),
+            _ => status.url.fill(&self.myself().await, own),
         }
     }
 
     /// Returns what the status URL may be filled from: the request, and the answer that accepted it.
-    fn myself(&self) -> Control {
-        let (answer, location) = self.accepting_answer();
+    async fn myself(&self) -> Control {
+        let (answer, location) = self.accepting_answer().await;
         let body = Arc::clone(&self.operation.request.body);
         Control { key: self.operation.key.as_str().into(), body, answer, location }
     }
 
-    fn accepting_answer(&self) -> (Option<Arc<[u8]>>, Option<Box<str>>) {
+    async fn accepting_answer(&self) -> (Option<Arc<[u8]>>, Option<Box<str>>) {
         if let Some(answer) = self.answer.as_ref().filter(|answer| answer.status == 202) {
             return (Some(answer.body.as_slice().into()), answer.headers.first("location").map(Into::into));
         }
@@ -81,10 +81,10 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
             _ => None,
         });
         let Some(response) = stored else { return (None, None) };
-        let body: Option<Arc<[u8]>> = match &response.body {
-            Some(StoredBody::Text(text)) => Some(text.as_bytes().into()),
-            Some(StoredBody::Bytes(bytes)) => Some((&**bytes).into()),
-            _ => None,
+        let body = match &response.body {
+            // What cannot be read leaves the question without it, as an answer that was never kept does.
+            Some(body) => self.claim.read(body).await.ok().flatten(),
+            None => None,
         };
         let location = response.headers.iter().find(|(name, _)| &**name == "location").map(|(_, value)| value.clone());
         (body, location)

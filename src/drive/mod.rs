@@ -12,9 +12,12 @@ pub use run::{Failure, Patience, Ports, Terms, claim, run};
 use crate::engine::deadline::Limits;
 use crate::engine::entry::Wanted;
 use crate::engine::exchange::{Answer, Exchange};
-use crate::engine::facts::{About, Asked, Fact, Finished, History, Opened, Owner, Settled, Waiting};
+use crate::engine::facts::{
+    About, Asked, Fact, Finished, History, Opened, Owner, Resolved, Settled, StoredBody, Waiting,
+};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::{Header, IdempotencyKey, Operation};
+use crate::engine::verdict::Verdict;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -183,6 +186,33 @@ pub trait Ledger {
         wish: &Wish,
         now: Now,
     ) -> impl Future<Output = Result<Claimed<Self::Claim>, Self::Error>> + Send;
+
+    /// Records what a person decided about the operation of `resolved.partner` and `key`, by the rule of
+    /// [`crate::engine::resolution`]: a claim like any other, durable when this returns.
+    ///
+    /// # Panics
+    /// On a verdict other than `Confirmed`, `Rejected` and `NotDone`.
+    fn resolve(
+        &mut self,
+        key: &IdempotencyKey,
+        resolved: &Resolved,
+        now: Now,
+    ) -> impl Future<Output = Result<Resolving, Self::Error>> + Send;
+}
+
+/// What became of a person's word. Each history is what was there before.
+#[derive(Debug)]
+pub enum Resolving {
+    /// It is recorded, and durable.
+    Recorded(History),
+    /// The partner has said the same, and the operation is decided. Nothing was written.
+    Already(History),
+    /// The partner has said otherwise: `Confirmed` or `Rejected`. Nothing was written.
+    Against(Verdict, History),
+    /// A live process is working on the operation.
+    Busy(Owner),
+    /// The ledger does not know the key of this partner.
+    Unknown,
 }
 
 /// A key that this process works on, until it is dropped.
@@ -198,6 +228,9 @@ pub trait Claim {
 
     /// Returns the exact bytes of the operation's body; `None` where only their hash is kept.
     fn body(&self) -> impl Future<Output = Result<Option<Arc<[u8]>>, Self::Error>> + Send;
+
+    /// Returns the exact bytes of a body that a fact of this ledger holds; `None` where only their hash is kept.
+    fn read(&self, body: &StoredBody) -> impl Future<Output = Result<Option<Arc<[u8]>>, Self::Error>> + Send;
 
     /// Appends a fact.
     ///

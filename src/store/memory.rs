@@ -1,11 +1,12 @@
 //! The ledger of tests and simulations: the same claims, nothing on the disk.
 
 use super::error::StoreError;
-use crate::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
+use crate::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Resolving, Wish};
 use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
-use crate::engine::facts::{Fact, History, Owner, Recorded, Reopened, StoredBody, Waiting};
+use crate::engine::facts::{Fact, History, Owner, Recorded, Reopened, Resolved, StoredBody, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::{IdempotencyKey, PartnerName};
+use crate::engine::resolution::{Ruling, rule};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -176,6 +177,24 @@ impl Ledger for Memory {
     async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<MemoryClaim>, StoreError> {
         Ok(self.take(wish, now))
     }
+
+    async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, StoreError> {
+        let mut shared = lock(&self.shared);
+        let Some(index) = shared.find(&resolved.partner, key) else { return Ok(Resolving::Unknown) };
+        let history = shared.operations[index].history.clone();
+        // Whether the owner's boot is ours decides nothing here.
+        Ok(match rule(shared.known(index, &Owner::default()), resolved.verdict) {
+            Ruling::Record => {
+                shared.last_n += 1;
+                let (n, fact) = (shared.last_n, Fact::Resolved(Box::new(resolved.clone())));
+                shared.operations[index].history.facts.push(Recorded { n, at: now.wall, steady: None, fact });
+                Resolving::Recorded(history)
+            }
+            Ruling::Already => Resolving::Already(history),
+            Ruling::Against(proof) => Resolving::Against(proof, history),
+            Ruling::Busy => Resolving::Busy(owner(&history).cloned().unwrap_or_default()),
+        })
+    }
 }
 
 impl Claim for MemoryClaim {
@@ -190,12 +209,17 @@ impl Claim for MemoryClaim {
     }
 
     async fn body(&self) -> Result<Option<Arc<[u8]>>, StoreError> {
+        let body = lock(&self.shared).operations[self.operation].history.opened().body.clone();
+        self.read(&body).await
+    }
+
+    async fn read(&self, body: &StoredBody) -> Result<Option<Arc<[u8]>>, StoreError> {
         let shared = lock(&self.shared);
-        let held = &shared.operations[self.operation];
-        Ok(match &held.history.opened().body {
+        Ok(match body {
             StoredBody::Text(text) => Some(text.as_bytes().into()),
             StoredBody::Bytes(bytes) => Some(bytes[..].into()),
-            StoredBody::Blob { .. } => Some(held.body.clone()),
+            // Only a request's body comes so; answers stand in their facts.
+            StoredBody::Blob { .. } => Some(shared.operations[self.operation].body.clone()),
             StoredBody::Hash { .. } => None,
         })
     }

@@ -1,11 +1,12 @@
 //! The ledger as a process holds it: the book behind the two traits of `drive`.
 
 use crate::world::{Shared, World};
-use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Wish};
+use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Resolving, Wish};
 use abide::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
-use abide::engine::facts::{Fact, Predecessor, Recorded, Reopened};
+use abide::engine::facts::{Fact, Predecessor, Recorded, Reopened, Resolved, StoredBody};
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
+use abide::engine::resolution::{Ruling, rule};
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,6 +52,25 @@ impl Ledger for Shelf {
         let claimed = self.world.lock().claim(&self.world, self.who, wish, now)?;
         self.world.hazard(self.who).await;
         Ok(claimed)
+    }
+
+    async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, DiskFull> {
+        let mut world = self.world.lock();
+        let place = world.book.place(key);
+        let Some(known) = world.known(place) else { return Ok(Resolving::Unknown) };
+        let (ruling, history) = (rule(known, resolved.verdict), known.history.clone());
+        Ok(match ruling {
+            Ruling::Record => {
+                world.write(self.who)?;
+                let (n, fact) = (world.book.next_claim(), Fact::Resolved(Box::new(resolved.clone())));
+                world.line(self.who, place, Recorded { n, at: now.wall, steady: None, fact: fact.clone() }, &fact);
+                world.book.sync();
+                Resolving::Recorded(history)
+            }
+            Ruling::Already => Resolving::Already(history),
+            Ruling::Against(proof) => Resolving::Against(proof, history),
+            Ruling::Busy => Resolving::Busy(owner(&history).cloned().unwrap_or_default()),
+        })
     }
 }
 
@@ -178,6 +198,14 @@ impl Claim for Held {
 
     async fn body(&self) -> Result<Option<Arc<[u8]>>, DiskFull> {
         Ok(None)
+    }
+
+    async fn read(&self, body: &StoredBody) -> Result<Option<Arc<[u8]>>, DiskFull> {
+        Ok(match body {
+            StoredBody::Text(text) => Some(text.as_bytes().into()),
+            StoredBody::Bytes(bytes) => Some(bytes[..].into()),
+            StoredBody::Blob { .. } | StoredBody::Hash { .. } => None,
+        })
     }
 
     async fn append(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), DiskFull> {

@@ -6,14 +6,15 @@ mod file;
 mod full;
 mod killed;
 mod long;
+mod person;
 mod suite;
 
 macro_rules! conformance {
-    ($house:expr => $($name:ident,)*) => {
-        $(#[test] fn $name() { crate::suite::$name(&$house); })*
+    ($house:expr => $module:ident: $($name:ident,)*) => {
+        $(#[test] fn $name() { crate::$module::$name(&$house); })*
     };
     ($house:expr) => {
-        conformance! { $house =>
+        conformance! { $house => suite:
             a_new_key_is_ours_with_its_opened_line,
             a_second_claim_meets_the_live_owner,
             a_dropped_claim_without_started_is_accounted,
@@ -38,6 +39,13 @@ macro_rules! conformance {
             bodies_come_back_byte_for_byte,
             only_the_newest_claim_may_start,
             a_late_confirmation_of_an_older_claim_is_final,
+        }
+        conformance! { $house => person:
+            a_word_is_recorded_with_what_was_there_before,
+            a_word_waits_for_a_live_owner,
+            a_word_against_proof_is_refused,
+            a_word_can_be_taken_back,
+            a_word_of_another_partner_is_unknown,
         }
     };
 }

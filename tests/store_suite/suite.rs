@@ -49,13 +49,13 @@ pub fn append<C: Claim<Error = StoreError>>(claim: &mut C, facts: &[Fact]) {
 }
 
 /// Runs one operation to its end in a process of its own.
-fn story<H: House>(house: &H, wish: &Wish, facts: &[Fact]) -> u64 {
+pub fn story<H: House>(house: &H, wish: &Wish, facts: &[Fact]) -> u64 {
     let (mut claim, _) = ours(claim(&mut house.process(), wish));
     append(&mut claim, facts);
     claim.n()
 }
 
-fn predecessor(history: &History) -> Predecessor {
+pub fn predecessor(history: &History) -> Predecessor {
     match &history.facts.last().expect("facts").fact {
         Fact::Reopened(reopened) => reopened.predecessor,
         other => panic!("not reopened: {other:?}"),

@@ -24,10 +24,12 @@ pub struct JsonlClaim {
 }
 
 /// What the ledger has under a key.
-struct OnFile {
+pub struct OnFile {
     row: usize,
-    history: History,
-    standing: Standing,
+    /// Its facts.
+    pub history: History,
+    /// What is known of its newest run.
+    pub standing: Standing,
 }
 
 /// What came of looking a key up under the lock.
@@ -49,7 +51,7 @@ pub async fn claim(core: &Arc<Core>, wish: &Wish, now: Now) -> Result<Claimed<Js
         }
         Step::Final { key, history, end } => {
             // Another process wrote it and may not have synced it; whoever reports it does (P2).
-            core.sync(end)?;
+            core.sync(end).await?;
             Ok(Claimed::Final(key, history))
         }
         Step::Other(claimed) => Ok(claimed),
@@ -113,7 +115,7 @@ fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Option<OnFile>, Sto
     if wish.entry == EntryRule::Keyless {
         let opened = &wish.opened;
         let same =
-            operations.newest_first(|row| row.partner == opened.partner && row.fp == opened.fp && !row.confirmed);
+            operations.newest_first(|row| row.partner == opened.partner && row.fp == opened.fp && !row.is_confirmed());
         for row in same {
             let found = on_file(core, state, row)?;
             if continues_without_key(Known { history: &found.history, standing: found.standing }) {
@@ -124,7 +126,8 @@ fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Option<OnFile>, Sto
     operations.find(&wish.opened.partner, &wish.key).map(|row| on_file(core, state, row)).transpose()
 }
 
-fn on_file(core: &Core, state: &State, row: usize) -> Result<OnFile, StoreError> {
+/// Reads an operation, and asks the lock whether its owner lives. The append lock is held.
+pub fn on_file(core: &Core, state: &State, row: usize) -> Result<OnFile, StoreError> {
     let history = state.journal.history(row)?;
     let newest = state.journal.operations().row(row).newest;
     let standing = if is_ended(&history) {
@@ -153,19 +156,29 @@ fn begin(
     if !core.locks().hold(n)? {
         return Err(StoreError::Locked { path: core.locks().path().clone(), waited: std::time::Duration::ZERO });
     }
-    let durable = state.journal.durable();
-    let entry = format::Entry { n, key, at: now.wall, fact: &fact, opened_at: None, durable };
-    let line = format::fact_line(&entry);
-    let written = match line.len() {
-        len if len > LINE_MAX => Err(StoreError::TooLong { len, max: LINE_MAX }),
-        _ => state.journal.append(&line),
-    };
-    if let Err(error) = written {
+    if let Err(error) = write(state, n, key, &fact, None, now) {
         core.locks().release(n);
         return Err(error);
     }
     history.facts.push(Recorded { n, at: now.wall, steady: Some(now.steady), fact });
     Ok(Step::Ours { n, key: key.clone(), history })
+}
+
+/// Writes one line and returns its end. `opened_at` is the offset of the operation's first line, for `settled`.
+pub fn write(
+    state: &mut State,
+    n: u64,
+    key: &IdempotencyKey,
+    fact: &Fact,
+    opened_at: Option<u64>,
+    now: Now,
+) -> Result<u64, StoreError> {
+    let entry = format::Entry { n, key, at: now.wall, fact, opened_at, durable: state.journal.durable() };
+    let line = format::fact_line(&entry);
+    match line.len() {
+        len if len > LINE_MAX => Err(StoreError::TooLong { len, max: LINE_MAX }),
+        _ => state.journal.append(&line),
+    }
 }
 
 impl Claim for JsonlClaim {
@@ -180,7 +193,11 @@ impl Claim for JsonlClaim {
     }
 
     async fn body(&self) -> Result<Option<Arc<[u8]>>, StoreError> {
-        Ok(match &self.body {
+        self.read(&self.body).await
+    }
+
+    async fn read(&self, body: &StoredBody) -> Result<Option<Arc<[u8]>>, StoreError> {
+        Ok(match body {
             StoredBody::Blob { sha, len } => Some(blobs::read(self.core.place(), sha, *len)?.into()),
             body => blobs::inline(body).map(Into::into),
         })
@@ -207,7 +224,7 @@ impl JsonlClaim {
         if durability == Durability::Later {
             return Ok(());
         }
-        self.core.sync(end)?;
+        self.core.sync(end).await?;
         if !self.durable {
             self.durable = true;
             self.core.remember(self.n, end);
@@ -229,13 +246,7 @@ impl JsonlClaim {
         }
         let mut fact = fact.clone();
         loop {
-            let durable = state.journal.durable();
-            let entry = format::Entry { n: self.n, key: &self.key, at: now.wall, fact: &fact, opened_at, durable };
-            let line = format::fact_line(&entry);
-            let written = match line.len() {
-                len if len > LINE_MAX => Err(StoreError::TooLong { len, max: LINE_MAX }),
-                _ => state.journal.append(&line),
-            };
+            let written = write(state, self.n, &self.key, &fact, opened_at, now);
             fact = match (written, lighter(&fact)) {
                 (Err(StoreError::TooLong { .. } | StoreError::NoSpace { .. }), Some(lighter)) => lighter,
                 (written, _) => return written,

@@ -149,9 +149,12 @@ impl Core {
 
     /// Makes everything before `end` durable, once per range: a failed sync is never tried again.
     ///
+    /// The other tasks of this process come first: what they have to write goes into the same sync.
+    ///
     /// Source: the ledger's reference, section 3.1: after a failed sync the next one says that all is well.
-    pub fn sync(&self, end: u64) -> Result<(), StoreError> {
-        let disk = {
+    pub async fn sync(&self, end: u64) -> Result<(), StoreError> {
+        tokio::task::yield_now().await;
+        let (disk, end) = {
             let state = self.state();
             if state.journal.durable() >= end {
                 return Ok(());
@@ -159,7 +162,7 @@ impl Core {
             if state.sick {
                 return Err(StoreError::Sick { path: self.place.sick() });
             }
-            state.journal.disk().clone()
+            (state.journal.disk().clone(), end.max(state.journal.end()))
         };
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let synced = disk.sync();

@@ -12,6 +12,7 @@ mod locks;
 mod operations;
 mod place;
 mod reader;
+mod resolve;
 mod scan;
 mod seen;
 
@@ -20,9 +21,10 @@ pub use reader::{Found, Reader};
 
 use self::core::Core;
 use super::{StoreError, Warning};
-use crate::drive::{Claimed, Ledger, Wish};
-use crate::engine::facts::{Owner, StoredBody};
+use crate::drive::{Claimed, Ledger, Resolving, Wish};
+use crate::engine::facts::{Owner, Resolved, StoredBody};
 use crate::engine::moment::{Now, Timestamp};
+use crate::engine::operation::IdempotencyKey;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -41,7 +43,10 @@ pub struct Options {
 }
 
 /// A ledger file that is written to. One value is one process in the eyes of the locks.
-#[derive(Debug)]
+///
+/// Clones share it, for the workers of one process: the file is read once, claims of one are alive to the others, and
+/// what several have written is synced at once.
+#[derive(Clone, Debug)]
 pub struct Jsonl {
     core: Arc<Core>,
 }
@@ -74,6 +79,10 @@ impl Ledger for Jsonl {
 
     async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
         claim::claim(&self.core, wish, now).await
+    }
+
+    async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, StoreError> {
+        resolve::resolve(&self.core, key, resolved, now).await
     }
 }
 

@@ -33,8 +33,10 @@ pub struct Row {
     pub fp: Fingerprint,
     /// The number of its newest claim.
     pub newest: u64,
-    /// Whether a line says that it happened. Without one it may still be decided: by a rejection.
-    pub confirmed: bool,
+    /// Whether a run ended with it confirmed.
+    settled_confirmed: bool,
+    /// Whether a person's newest word is that it happened.
+    resolved_confirmed: bool,
     /// Where its lines are, oldest first; never empty.
     pub spans: Vec<Span>,
 }
@@ -48,6 +50,13 @@ pub struct Span {
     pub len: u32,
     /// Its number, from 1.
     pub line: u64,
+}
+
+impl Row {
+    /// Returns whether a line says that it happened. Where none does it may still be decided: by a rejection.
+    pub fn is_confirmed(&self) -> bool {
+        self.settled_confirmed || self.resolved_confirmed
+    }
 }
 
 impl Operations {
@@ -78,7 +87,11 @@ impl Operations {
         if matches!(envelope.t, "settled" | "resolved")
             && let Some(&row) = self.by_claim.get(&n)
         {
-            self.rows[row].confirmed |= format::verdict(text) == Some(Verdict::Confirmed);
+            let (row, confirmed) = (&mut self.rows[row], format::verdict(text) == Some(Verdict::Confirmed));
+            match envelope.t {
+                "settled" => row.settled_confirmed |= confirmed,
+                _ => row.resolved_confirmed = confirmed,
+            }
         }
         self.newest_n = self.newest_n.max(n);
         Ok(())
@@ -107,7 +120,8 @@ impl Operations {
         let fp = fp.ok_or("the line cannot be understood")?;
         let index = self.rows.len();
         self.by_key.entry(key.clone()).or_default().push(index);
-        self.rows.push(Row { partner, key, fp, newest: 0, confirmed: false, spans: Vec::with_capacity(4) });
+        let (settled_confirmed, resolved_confirmed, spans) = (false, false, Vec::with_capacity(4));
+        self.rows.push(Row { partner, key, fp, newest: 0, settled_confirmed, resolved_confirmed, spans });
         Ok(index)
     }
 

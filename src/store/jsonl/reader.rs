@@ -109,7 +109,7 @@ impl Reader {
     /// Returns the key of a partner's newest operation that is known to be confirmed, other than `except`.
     pub fn newest_confirmed(&self, partner: &PartnerName, except: &IdempotencyKey) -> Option<IdempotencyKey> {
         let confirmed =
-            self.choose(|row| row.confirmed && row.partner == *partner && row.key != *except).find(|found| {
+            self.choose(|row| row.is_confirmed() && row.partner == *partner && row.key != *except).find(|found| {
                 is_final(&found.history)
                     && found.history.facts.iter().any(|recorded| match &recorded.fact {
                         Fact::Settled(settled) => settled.verdict == Verdict::Confirmed,

@@ -1,0 +1,60 @@
+//! What a person decided: a claim that ends with its own line.
+
+use super::claim::{on_file, write};
+use super::core::{Core, State};
+use crate::drive::Resolving;
+use crate::engine::entry::{Known, owner};
+use crate::engine::facts::{Fact, Resolved};
+use crate::engine::moment::Now;
+use crate::engine::operation::IdempotencyKey;
+use crate::engine::resolution::{Ruling, rule};
+use crate::store::StoreError;
+
+/// What has to be synced before the answer is told: the end of the line, and the claim's number where one was made.
+type Told = (Resolving, Option<u64>, u64);
+
+/// Records a person's word.
+pub async fn resolve(
+    core: &Core,
+    key: &IdempotencyKey,
+    resolved: &Resolved,
+    now: Now,
+) -> Result<Resolving, StoreError> {
+    let (resolving, n, end) = core.locked(|state| take(core, state, key, resolved, now)).await?;
+    // Also what another process wrote is durable before it is reported (P2).
+    core.sync(end).await?;
+    if let Some(n) = n {
+        core.remember(n, end);
+    }
+    Ok(resolving)
+}
+
+fn take(
+    core: &Core,
+    state: &mut State,
+    key: &IdempotencyKey,
+    resolved: &Resolved,
+    now: Now,
+) -> Result<Told, StoreError> {
+    core.catch_up(state, now.wall)?;
+    core.check(state)?;
+    let end = state.journal.end();
+    let operations = state.journal.operations();
+    let Some(row) = operations.find(&resolved.partner, key) else {
+        return Ok((Resolving::Unknown, None, end));
+    };
+    let n = operations.newest_n() + 1;
+    let found = on_file(core, state, row)?;
+    let history = found.history;
+    let ruling = rule(Known { history: &history, standing: found.standing }, resolved.verdict);
+    Ok(match ruling {
+        Ruling::Record => {
+            core.reserve(state)?;
+            let end = write(state, n, key, &Fact::Resolved(Box::new(resolved.clone())), None, now)?;
+            (Resolving::Recorded(history), Some(n), end)
+        }
+        Ruling::Already => (Resolving::Already(history), None, end),
+        Ruling::Against(proof) => (Resolving::Against(proof, history), None, end),
+        Ruling::Busy => (Resolving::Busy(owner(&history).cloned().unwrap_or_default()), None, end),
+    })
+}
