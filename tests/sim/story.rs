@@ -111,7 +111,7 @@ impl Stage {
             let mut world = self.world.lock();
             let allowed = world.case.policy.timeouts.overall;
             // Two sends without a key at the same time may well be meant as two operations.
-            let two = !world.case.keyless && allowed < MINUTE && world.chance.odds(20);
+            let two = !world.case.keyless && allowed < MINUTE / 6 && world.chance.odds(30);
             let why = if world.chance.odds(25) { Why::Replay } else { Why::Send };
             (allowed, two, why)
         };
