@@ -223,7 +223,8 @@ fn status(chance: &mut Chance) -> StatusPolicy {
 /// Draws a partner for which everything that `policy` states is true.
 fn truth(chance: &mut Chance, policy: &Policy, keys: Keys, natural: bool) -> Truth {
     let hour = Duration::from_secs(3_600);
-    let retention = policy.idempotency.retention.unwrap_or(hour);
+    // Where it is not stated, a clock that is off by less than a twentieth must do no harm either.
+    let retention = policy.idempotency.retention.unwrap_or(hour + hour / 20);
     let settle = policy.status.as_ref().and_then(|status| status.settle);
     let key_settle = Some(policy.idempotency.settle).filter(|_| keys == Keys::SuccessesOnly);
     // Work, lateness and lag together stay inside every `settle`; nothing stays under way for 4 % of the retention.
