@@ -14,6 +14,7 @@ use abide::engine::moment::Timestamp;
 use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
 use abide::engine::secret::Secret;
+use abide::net::proxy::from_environment;
 use abide::profile::compose::{
     ComposeError, Composed, DeadlineFlag, Draft, HeaderFlag, KeySource, Stored, compose, restore,
 };
@@ -77,6 +78,7 @@ pub fn make(
         owner,
     };
     let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    refuse_proxy(&composed.operation)?;
     let place = ledger_place::to_send(&args.ledger, &composed.operation.request.method, &session.context)?;
     let mut warnings = wanted.warnings;
     warnings.extend(composed.warnings.iter().map(ToString::to_string));
@@ -110,6 +112,22 @@ fn uncomposed(error: ComposeError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+/// Refuses to pass by a proxy that the environment asks for: proxies are not built yet.
+///
+/// # Errors
+/// The environment names a proxy for the operation's URL.
+pub fn refuse_proxy(operation: &Operation) -> Result<(), Failure> {
+    let url = operation.request.url.sent.expose();
+    match from_environment(url, |name| std::env::var(name).ok()) {
+        None => Ok(()),
+        Some(name) => {
+            let refusal =
+                Failure::usage(format!("{name} asks for a proxy, and proxies are not built yet; nothing was sent"));
+            Err(refusal.hint(format!("unset {name}, or name the host in NO_PROXY, where it can be reached directly")))
+        }
     }
 }
 

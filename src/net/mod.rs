@@ -9,6 +9,7 @@ pub mod clock;
 mod fault;
 mod marks;
 mod names;
+pub mod proxy;
 mod request;
 mod watch;
 

@@ -54,7 +54,7 @@ impl fmt::Display for NotAUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotAUrl::NoScheme => f.write_str("has no scheme such as http://"),
-            NotAUrl::NotBuilt => f.write_str("is https, which is not built yet: it comes with step 3 of abide's plan"),
+            NotAUrl::NotBuilt => f.write_str("is https, which is not built yet in this version"),
             NotAUrl::Scheme => f.write_str("is neither http nor https"),
             NotAUrl::NoHost => f.write_str("names no host"),
             NotAUrl::Blank { position } => {

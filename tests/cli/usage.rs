@@ -144,3 +144,23 @@ fn a_profile_is_checked_and_shown() {
     assert_eq!(code, 0);
     assert!(json.starts_with("{\"schema\":\"abide.profile.show/1\","), "{json}");
 }
+
+#[test]
+fn a_proxy_of_the_environment_is_refused_and_not_passed_by() {
+    let sandbox = Sandbox::new();
+    let send = ["send", "POST", "http://127.0.0.1:9/", "--json", "1", "--ledger", "l.jsonl", "--max-attempts", "1"];
+    let with = |no_proxy: &str| {
+        let mut command = sandbox.abide(&send);
+        command.env("http_proxy", "http://bob:s3cret@127.0.0.1:3128").env("NO_PROXY", no_proxy);
+        command.output().expect("the binary runs")
+    };
+    let output = with("10.0.0.0/8");
+    assert_snapshot!(sandbox.shown(&output), @r"
+    ----- stderr
+    error: http_proxy asks for a proxy, and proxies are not built yet; nothing was sent
+    hint: unset http_proxy, or name the host in NO_PROXY, where it can be reached directly
+    ----- exit 2
+    ");
+    assert!(!sandbox.path().join("l.jsonl").exists(), "nothing is recorded");
+    assert_eq!(with("10.0.0.0/8, 127.0.0.0/8").status.code(), Some(3), "the host is excluded: it is tried");
+}
