@@ -2,8 +2,12 @@
 //!
 //! Texts stay texts here. [`super::plan`] reads them, so that a flag and its variable get the same words when wrong.
 
+mod ledger;
+
+pub use ledger::{LedgerCommand, LedgerListArgs, LedgerShowArgs, StateFilter};
+
 use abide::rehearse::partner::Fault;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::path::PathBuf;
 
 /// What `--help` ends with: the exit statuses, which are the product.
@@ -236,66 +240,6 @@ pub struct StatusArgs {
     /// The key of the operation
     pub key: Option<String>,
     /// The partner, where several have this key: a profile, or the name that the ledger shows
-    #[arg(short, long, value_name = "NAME|PATH")]
-    pub profile: Option<String>,
-    /// Which ledger.
-    #[command(flatten)]
-    pub ledger: LedgerChoice,
-}
-
-/// `abide ledger …`.
-#[derive(Debug, Subcommand)]
-pub enum LedgerCommand {
-    /// The operations, newest first
-    List(LedgerListArgs),
-    /// Every fact about one operation
-    Show(LedgerShowArgs),
-}
-
-/// `abide ledger list`.
-#[derive(Args, Debug)]
-pub struct LedgerListArgs {
-    /// Only the newest N
-    #[arg(long, value_name = "N")]
-    pub limit: Option<usize>,
-    /// Only this state
-    #[arg(long, value_name = "STATE")]
-    pub verdict: Option<StateFilter>,
-    /// Only this partner
-    #[arg(long, value_name = "NAME")]
-    pub partner: Option<String>,
-    /// Which ledger.
-    #[command(flatten)]
-    pub ledger: LedgerChoice,
-}
-
-/// A state that `ledger list` can be narrowed to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StateFilter {
-    /// The partner did it
-    Confirmed,
-    /// The partner refused it for good
-    Rejected,
-    /// Certainly not executed
-    #[value(alias = "not_done")]
-    NotDone,
-    /// It may have been executed
-    #[value(alias = "in_doubt")]
-    InDoubt,
-    /// Taken and not finished
-    Accepted,
-    /// A live process is working on it
-    Running,
-    /// Nothing was started
-    Pending,
-}
-
-/// `abide ledger show`.
-#[derive(Args, Debug)]
-pub struct LedgerShowArgs {
-    /// The key of the operation
-    pub key: String,
-    /// The partner, where several have this key
     #[arg(short, long, value_name = "NAME|PATH")]
     pub profile: Option<String>,
     /// Which ledger.
