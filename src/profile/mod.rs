@@ -190,6 +190,20 @@ impl Profile {
         self.base.as_ref().map(|base| &base.url)
     }
 
+    /// Returns the partner that operations sent with this profile have: its name, else host and port of its `base_url`;
+    /// `None` where it has neither, or where these are too long for a name.
+    pub fn scope(&self) -> Option<PartnerName> {
+        let authority = || PartnerName::new(&address::authority(self.base_url()?));
+        self.partner.clone().or_else(authority)
+    }
+
+    /// Returns these rules for whatever origin: for operations of another `base_url`, where a person insists.
+    ///
+    /// A status path is then below the origin of the operation itself.
+    pub fn without_base_url(self) -> Profile {
+        Profile { base: None, ..self }
+    }
+
     /// Returns the rules for one kind of operation: the first `[[endpoint]]` that fits overrides the common ones.
     pub fn policy(&self, method: &Method, url: &Url) -> Policy {
         let path = self.base.as_ref().map_or(url.path(), |base| base.below(url));
