@@ -3,8 +3,10 @@
 //! Texts stay texts here. [`super::plan`] reads them, so that a flag and its variable get the same words when wrong.
 
 mod ledger;
+mod replay;
 
-pub use ledger::{LedgerCommand, LedgerListArgs, LedgerShowArgs, StateFilter};
+pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, StateFilter};
+pub use replay::{ReplayArgs, ResolveArgs};
 
 use abide::rehearse::partner::Fault;
 use clap::{Args, Parser, Subcommand};
@@ -17,7 +19,7 @@ Exit status: may I run it again?
   1   rejected: refused for good, it did not happen; only after changing something
   2   usage or profile error; nothing was sent
   3   not done: certainly not executed; running it again is safe
-  4   in doubt: it may have been executed; continue it with the same --key only
+  4   in doubt: it may have been executed; not with another tool: `abide replay KEY` asks first
   5   accepted and not finished, or another live process is working on this key
   6   local failure: ledger, disk, rights; the message says whether anything may have left
   7   this key was used with another payload; nothing was sent
@@ -80,9 +82,13 @@ pub struct Common {
 pub enum Command {
     /// Run one operation under a deadline and a retry profile
     Send(Box<SendArgs>),
+    /// Bring unsettled operations of a ledger to a verdict
+    Replay(Box<ReplayArgs>),
     /// What is known about one operation; without KEY, what is unsettled
     Status(StatusArgs),
-    /// Read the ledger
+    /// Record what a person found out about an operation
+    Resolve(ResolveArgs),
+    /// Read and export the ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Check and explain profiles

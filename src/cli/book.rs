@@ -7,6 +7,7 @@ use super::{Session, plan, state};
 use crate::report::known::Known;
 use abide::engine::moment::Now;
 use abide::engine::operation::{IdempotencyKey, PartnerName};
+use abide::profile::Profile;
 use abide::store::Warning;
 use abide::store::jsonl::{Found, Jsonl, Options, Reader, this_process};
 use std::path::{Path, PathBuf};
@@ -64,22 +65,42 @@ pub fn find_one(
     let partner = partner.map(|name| partner_of(name, session)).transpose()?.flatten();
     let mut found = reader.find(&key, partner.as_ref()).map_err(|error| Failure::of_store(&error))?;
     if found.len() > 1 {
-        let names: Vec<&str> = found.iter().map(|found| found.partner.as_str()).collect();
-        return Err(Failure::usage(format!("several partners have the key {key}: {}", names.join(", ")))
-            .hint(format!("choose one: -p {}", names[0])));
+        return Err(ambiguous(&key, &found.into_iter().map(|found| found.partner).collect::<Vec<_>>()));
     }
-    found.pop().ok_or_else(|| {
-        let whose = partner.map(|partner| format!(" of {partner}")).unwrap_or_default();
-        Failure::usage(format!("no operation with the key {key}{whose} in {}", path.display()))
-            .hint("abide ledger list shows what there is; another ledger is chosen with --ledger")
-    })
+    let whose = partner.map(|partner| format!(" of {partner}")).unwrap_or_default();
+    found.pop().ok_or_else(|| not_there(&key, &whose, path))
+}
+
+/// Returns the usage error about a key that several partners have.
+pub fn ambiguous(key: &IdempotencyKey, partners: &[PartnerName]) -> Failure {
+    let names: Vec<&str> = partners.iter().map(PartnerName::as_str).collect();
+    let first = names.first().copied().unwrap_or_default();
+    Failure::usage(format!("several partners have the key {key}: {}", names.join(", ")))
+        .hint(format!("choose one: -p {first}"))
+}
+
+/// Returns the usage error about a key that the ledger does not have among the operations of a profile.
+pub fn unknown(key: &IdempotencyKey, profile: Option<&Profile>, path: &Path) -> Failure {
+    let whose = match profile {
+        None => String::new(),
+        Some(profile) => match profile.scope() {
+            Some(partner) => format!(" of {partner}"),
+            None => format!(" sent with {}", profile.path.display()),
+        },
+    };
+    not_there(key, &whose, path)
+}
+
+fn not_there(key: &IdempotencyKey, whose: &str, path: &Path) -> Failure {
+    Failure::usage(format!("no operation with the key {key}{whose} in {}", path.display()))
+        .hint("abide ledger list shows what there is; another ledger is chosen with --ledger")
 }
 
 /// Returns the partner that a profile names, or else the name itself; `None` where a profile names none.
 fn partner_of(name: &str, session: &Session) -> Result<Option<PartnerName>, Failure> {
     let home = session.context.config_home();
     match abide::profile::find(name, &session.context.cwd, home.as_deref()) {
-        Ok(path) => Ok(plan::load_file(&path)?.partner),
+        Ok(path) => Ok(plan::load_blind(&path)?.scope()),
         Err(_) => PartnerName::new(name).map(Some).ok_or_else(|| Failure::usage(format!("-p {name}: no such partner"))),
     }
 }

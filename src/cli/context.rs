@@ -13,6 +13,8 @@ pub struct Context {
     pub cwd: PathBuf,
     /// `CI` is set: nobody is watching and the machine is thrown away.
     pub is_ci: bool,
+    /// stdin is a terminal: somebody can be asked.
+    pub stdin_is_terminal: bool,
     /// stderr is a terminal.
     pub stderr_is_terminal: bool,
     /// stdout is a terminal.
@@ -42,6 +44,7 @@ impl Context {
         Ok(Context {
             cwd,
             is_ci: variable("CI")?.is_some(),
+            stdin_is_terminal: io::stdin().is_terminal(),
             stderr_is_terminal: io::stderr().is_terminal(),
             stdout_is_terminal: io::stdout().is_terminal(),
             seed,

@@ -49,6 +49,26 @@ impl Exit {
     }
 }
 
+impl Exit {
+    /// Returns how bad a member of a batch is: the batch ends as its worst one.
+    ///
+    /// Source: product.md section 2: the order 70, 6, 4, 1, 7, 3, 5, 0.
+    pub fn badness(self) -> u8 {
+        match self {
+            Exit::Fine => 0,
+            Exit::Accepted => 1,
+            Exit::NotDone => 2,
+            Exit::OtherPayload => 3,
+            Exit::Rejected => 4,
+            Exit::InDoubt => 5,
+            Exit::Local => 6,
+            Exit::Bug => 7,
+            // These end a batch as a whole, whatever its members came to.
+            Exit::Usage | Exit::Signal(_) => 8,
+        }
+    }
+}
+
 impl From<Verdict> for Exit {
     fn from(verdict: Verdict) -> Exit {
         match verdict {
@@ -127,6 +147,15 @@ mod tests {
         assert_eq!(said(&error(), false), "no space left for l.jsonl");
         let told = StoreError::Unrecorded { left: Left::Perhaps, source: Box::new(error()) };
         assert_eq!(said(&told, true), "the request may have left; outcome not recorded: no space left for l.jsonl");
+    }
+
+    #[test]
+    fn a_batch_ends_as_its_worst_member() {
+        let order =
+            [Exit::Bug, Exit::Local, Exit::InDoubt, Exit::Rejected, Exit::OtherPayload, Exit::NotDone, Exit::Accepted];
+        assert_eq!(order.map(Exit::code), [70, 6, 4, 1, 7, 3, 5]);
+        assert!(order.windows(2).all(|pair| pair[0].badness() > pair[1].badness()));
+        assert!(Exit::Accepted.badness() > Exit::Fine.badness());
     }
 
     #[test]

@@ -1,16 +1,16 @@
-//! `abide ledger list` and `abide ledger show`.
+//! `abide ledger …`: list, show, export.
 
-use super::args::{LedgerCommand, LedgerListArgs, LedgerShowArgs, StateFilter};
+use super::args::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs};
 use super::book;
 use super::exit::{Exit, Failure};
-use super::{Format, Session, ledger_place, status};
+use super::{Format, Session, ledger_place, limits, status};
+use crate::report::export;
 use crate::report::human::happened;
 use crate::report::json::{Listed, Shown, Standing, line};
-use crate::report::known::{Known, State};
+use crate::report::known::Known;
 use crate::report::record::{FactLine, fact_words};
 use crate::report::table::table;
 use crate::report::time::relative;
-use abide::engine::verdict::Verdict;
 use abide::store::jsonl::Found;
 use std::collections::BTreeMap;
 
@@ -22,6 +22,7 @@ pub fn run(command: &LedgerCommand, session: &Session) -> Result<Exit, Failure> 
     match command {
         LedgerCommand::List(args) => list(args, session),
         LedgerCommand::Show(args) => show(args, session),
+        LedgerCommand::Export(args) => export(args, session),
     }
 }
 
@@ -29,13 +30,15 @@ fn list(args: &LedgerListArgs, session: &Session) -> Result<Exit, Failure> {
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let shown = ledger_place::if_not_default(&args.ledger, &path)?;
     let now = session.now();
+    let since = args.since.as_deref().map(|text| limits::since("since", text, now.wall)).transpose()?;
     let found = book::list(&path, &args.ledger, session)?;
     let all: Vec<Known<'_>> = found.iter().map(|found| book::known(found, now)).collect();
     let total = all.len();
     let chosen: Vec<&Known<'_>> = all
         .iter()
-        .filter(|known| args.verdict.is_none_or(|filter| fits(&known.state, filter)))
+        .filter(|known| args.verdict.is_none_or(|filter| filter.fits(&known.state)))
         .filter(|known| args.partner.as_ref().is_none_or(|partner| known.partner.as_str() == partner))
+        .filter(|known| since.is_none_or(|since| known.opened_at().is_some_and(|at| at >= since)))
         .take(args.limit.unwrap_or(usize::MAX))
         .collect();
     if session.format == Format::Json {
@@ -82,21 +85,27 @@ fn summary(all: &[Known<'_>], shown: usize) -> String {
     format!("{of_all}{only}: {}", parts.join(", "))
 }
 
-fn fits(state: &State, filter: StateFilter) -> bool {
-    match (filter, state) {
-        (StateFilter::Running, State::Running(_)) | (StateFilter::Pending, State::Pending) => true,
-        (filter, state) => {
-            let verdict = match filter {
-                StateFilter::Confirmed => Verdict::Confirmed,
-                StateFilter::Rejected => Verdict::Rejected,
-                StateFilter::NotDone => Verdict::NotDone,
-                StateFilter::InDoubt => Verdict::InDoubt,
-                StateFilter::Accepted => Verdict::Accepted,
-                StateFilter::Running | StateFilter::Pending => return false,
-            };
-            state.verdict() == Some(verdict)
+fn export(args: &LedgerExportArgs, session: &Session) -> Result<Exit, Failure> {
+    let is_csv = match session.common.format.as_deref() {
+        None | Some("jsonl" | "json") => false,
+        Some("csv") => true,
+        Some(other) => {
+            return Err(Failure::usage(format!("--format {other}: the formats of export are jsonl and csv")));
         }
+    };
+    let path = ledger_place::to_read(&args.ledger, &session.context)?;
+    let now = session.now();
+    let mut found = book::list(&path, &args.ledger, session)?;
+    found.sort_by_key(|found| found.history.facts[0].n);
+    if is_csv {
+        // Source: RFC 4180: lines end with CR LF.
+        session.print(&format!("{}\r", export::csv_head()))?;
     }
+    for found in &found {
+        let row = export::row(&book::known(found, now));
+        session.print(&if is_csv { format!("{}\r", export::csv_line(&row)) } else { export::json_line(&row) })?;
+    }
+    Ok(Exit::Fine)
 }
 
 fn show(args: &LedgerShowArgs, session: &Session) -> Result<Exit, Failure> {

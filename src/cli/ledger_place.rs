@@ -88,6 +88,7 @@ mod tests {
         Context {
             cwd: "/work".into(),
             is_ci,
+            stdin_is_terminal: false,
             stderr_is_terminal: false,
             stdout_is_terminal: false,
             seed: None,

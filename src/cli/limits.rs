@@ -28,17 +28,6 @@ pub struct Asked {
 /// # Errors
 /// What is no duration, number or time, with an example.
 pub fn read(args: &LimitArgs, now: Timestamp) -> Result<Asked, Failure> {
-    let duration = |flag: &str, given: &Option<String>| match setting(flag, given.as_deref())? {
-        None => Ok(None),
-        Some(given) => parse_duration(&given.text).map(Some).map_err(|why| given.refuse(why)),
-    };
-    let deadline = match setting("deadline", args.deadline.as_deref())? {
-        None => None,
-        Some(given) => Some(match given.text.strip_prefix('@') {
-            Some(time) => until(&given, time, now, TimeZone::system)?,
-            None => parse_duration(&given.text).map_err(|why| given.refuse(why))?,
-        }),
-    };
     let max_attempts = match setting("max-attempts", args.max_attempts.as_deref())? {
         None => None,
         Some(given) => match given.text.parse::<u32>() {
@@ -48,15 +37,58 @@ pub fn read(args: &LimitArgs, now: Timestamp) -> Result<Asked, Failure> {
         },
     };
     Ok(Asked {
-        deadline,
-        valid_for: duration("valid-for", &args.valid_for)?,
+        deadline: deadline("deadline", args.deadline.as_deref(), now)?,
+        valid_for: duration("valid-for", args.valid_for.as_deref())?,
         max_attempts,
         stages: TimeoutFlags {
-            connect: duration("connect-timeout", &args.connect_timeout)?,
-            write: duration("write-timeout", &args.write_timeout)?,
-            read: duration("read-timeout", &args.read_timeout)?,
-            attempt: duration("attempt-timeout", &args.attempt_timeout)?,
+            connect: duration("connect-timeout", args.connect_timeout.as_deref())?,
+            write: duration("write-timeout", args.write_timeout.as_deref())?,
+            read: duration("read-timeout", args.read_timeout.as_deref())?,
+            attempt: duration("attempt-timeout", args.attempt_timeout.as_deref())?,
         },
+    })
+}
+
+/// Reads the duration of `--flag` or its variable.
+///
+/// # Errors
+/// It is none, with an example.
+pub fn duration(flag: &str, given: Option<&str>) -> Result<Option<Duration>, Failure> {
+    match setting(flag, given)? {
+        None => Ok(None),
+        Some(given) => parse_duration(&given.text).map(Some).map_err(|why| given.refuse(why)),
+    }
+}
+
+/// Reads the end of something from `--flag` or its variable: a duration, or a time after an `@`.
+///
+/// # Errors
+/// It is neither, with an example, or that time is over.
+pub fn deadline(flag: &str, given: Option<&str>, now: Timestamp) -> Result<Option<Duration>, Failure> {
+    let Some(given) = setting(flag, given)? else { return Ok(None) };
+    let left = match given.text.strip_prefix('@') {
+        Some(time) => until(&given, time, now, TimeZone::system)?,
+        None => parse_duration(&given.text).map_err(|why| given.refuse(why))?,
+    };
+    Ok(Some(left))
+}
+
+/// Reads a time that is over, from `--flag`: a duration before `now`, RFC 3339, or a local day.
+///
+/// # Errors
+/// It is none of these.
+pub fn since(flag: &str, text: &str, now: Timestamp) -> Result<Timestamp, Failure> {
+    if let Ok(ago) = parse_duration(text) {
+        return Ok(now.before(ago));
+    }
+    let day = || {
+        let day = text.parse::<jiff::civil::Date>().ok()?.to_datetime(Time::midnight());
+        day.to_zoned_datetime(TimeZone::system()).ok().map(|day| day.timestamp())
+    };
+    let stamp = text.parse::<jiff::Timestamp>().ok().or_else(day);
+    stamp.map(|stamp| Timestamp::from_unix_ms(stamp.as_millisecond())).ok_or_else(|| {
+        let given = Given { name: format!("--{flag}"), text: text.into() };
+        given.refuse("no time").hint("write 2h, 2026-11-30 or 2026-11-30T09:00:00Z")
     })
 }
 
@@ -112,6 +144,19 @@ mod tests {
         ] {
             assert_eq!(asked(text), Ok(Some(Duration::from_secs(seconds))), "{text}");
         }
+    }
+
+    #[test]
+    fn a_time_that_is_over_is_a_duration_or_a_moment() {
+        let now: Timestamp = "2026-11-30T10:00:00.000Z".parse().expect("a time");
+        for (text, expected) in
+            [("2h", "2026-11-30T08:00:00.000Z"), ("2026-11-30T09:30:00Z", "2026-11-30T09:30:00.000Z")]
+        {
+            assert_eq!(since("since", text, now).expect("a time").to_string(), expected, "{text}");
+        }
+        assert!(since("since", "2026-11-29", now).expect("a day") < now);
+        let failure = since("since", "yesterday", now).expect_err("is refused");
+        assert_eq!(failure.error.to_string(), "--since yesterday: no time");
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The only reader of arguments, environment and terminal: arguments, plan, run, report, exit.
 
-mod again;
 mod args;
 mod asking;
 mod book;
 mod context;
+mod control;
 mod exit;
 mod hints;
 mod ledger;
@@ -17,7 +17,9 @@ mod plan;
 mod preview;
 mod profile;
 mod rehearse;
+mod replay;
 mod request;
+mod resolve;
 mod screen;
 mod send;
 mod signals;
@@ -31,7 +33,7 @@ use crate::report::time::LocalClock;
 use abide::drive::Clock;
 use abide::engine::moment::Now;
 use abide::net::clock::{Interrupt, SystemClock};
-use args::{Cli, Command, Common};
+use args::{Cli, Command, Common, LedgerCommand};
 use clap::Parser;
 use clap::error::ErrorKind;
 use context::{Context, setting};
@@ -67,8 +69,6 @@ pub struct Session {
     pub screen: Screen,
     /// What stdout gets.
     pub format: Format,
-    /// The words of the command line, for hints that repeat it; those that are not UTF-8 are replaced.
-    pub argv: Vec<String>,
     /// What every command takes.
     pub common: Common,
     /// For times.
@@ -108,7 +108,7 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
     };
     panics::install(cli.common.debug);
     let plain = Screen::new(Talk::Normal, Paint::Plain);
-    let session = match session(cli.common, words) {
+    let session = match session(cli.common, &cli.command) {
         Ok(session) => session,
         Err(failure) => return tell(&plain, &failure),
     };
@@ -124,6 +124,8 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
 fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Send(args) => send::send(&args, session),
+        Command::Replay(args) => replay::run(&args, session),
+        Command::Resolve(args) => resolve::run(&args, session),
         Command::Status(args) => status::run(&args, session),
         Command::Ledger(command) => ledger::run(&command, session),
         Command::Profile(command) => profile::run(&command, session),
@@ -131,9 +133,11 @@ fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     }
 }
 
-fn session(common: Common, argv: Vec<String>) -> Result<Session, Failure> {
+fn session(common: Common, command: &Command) -> Result<Session, Failure> {
     let context = Context::from_process()?;
     let format = match setting("format", common.format.as_deref())? {
+        // An export has formats of its own.
+        _ if matches!(command, Command::Ledger(LedgerCommand::Export(_))) => Format::Text,
         None => Format::Text,
         Some(given) => match given.text.as_str() {
             "text" => Format::Text,
@@ -163,7 +167,7 @@ fn session(common: Common, argv: Vec<String>) -> Result<Session, Failure> {
     let screen = Screen::new(talk, paint(context.stderr_is_terminal));
     let stdout_paint = paint(context.stdout_is_terminal);
     let local = LocalClock::new(TimeZone::system);
-    Ok(Session { context, screen, stdout_paint, format, argv, common, local, profiles: asking::Profiles::default() })
+    Ok(Session { context, screen, stdout_paint, format, common, local, profiles: asking::Profiles::default() })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

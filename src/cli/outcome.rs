@@ -1,6 +1,5 @@
 //! What became of a send: the verdict on stderr, the answer on stdout, the status to leave with.
 
-use super::again;
 use super::args::SendArgs;
 use super::exit::{Exit, Failure};
 use super::ledger_place::Place;
@@ -84,7 +83,7 @@ impl<'a> Reporter<'a> {
     /// `-o` names a file that cannot be written.
     pub fn new(args: &'a SendArgs, session: &'a Session, plan: &'a Plan) -> Result<Reporter<'a>, Failure> {
         if let Some(path) = &args.show.output {
-            output::check(path)?;
+            output::check("-o", path)?;
         }
         let ledger = match &plan.place {
             Place::File { path, .. } => Some(path.clone()),
@@ -146,11 +145,10 @@ impl<'a> Reporter<'a> {
             (false, Some(signal)) => Exit::Signal(signal),
             (false, None) => verdict.into(),
         };
-        let mask = &self.plan.composed.mask;
-        let command = again::same_send(&self.session.argv, known.key, &self.plan.composed.operation.request, mask);
+        let ledger = self.ledger_word();
         let ground = Ground {
             asking: if self.plan.composed.policy.status.is_some() { Asking::Possible } else { Asking::Impossible },
-            command: command.as_deref(),
+            ledger: ledger.as_deref(),
             now: now.wall,
             clock: &self.session.local,
         };
@@ -269,14 +267,17 @@ impl<'a> Reporter<'a> {
         Ok(Exit::OtherPayload)
     }
 
+    /// Returns the ledger where a command line must name it.
+    fn ledger_word(&self) -> Option<String> {
+        match &self.plan.place {
+            Place::File { path, is_default: false } => Some(path.display().to_string()),
+            Place::File { is_default: true, .. } | Place::None => None,
+        }
+    }
+
     fn busy(&self, key: &IdempotencyKey, owner: &Owner) -> Result<Exit, Failure> {
         let exit = self.signal.map_or(Exit::Accepted, Exit::Signal);
-        let ledger = match (&self.ledger, &self.plan.place) {
-            (Some(path), Place::File { is_default: false, .. }) => {
-                format!(" --ledger {}", shell_word(&path.display().to_string()))
-            }
-            _ => String::new(),
-        };
+        let ledger = self.ledger_word().map(|path| format!(" --ledger {}", shell_word(&path))).unwrap_or_default();
         let what_to_do = format!("look again later: abide status {}{ledger}", shell_word(key.as_str()));
         if self.session.format == Format::Json {
             let document = json::Busy {

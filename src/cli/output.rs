@@ -115,12 +115,12 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Checks that a file could be written there, before anything is sent. Makes nothing.
+/// Checks that a file could be written where `flag` says, before anything is sent. Makes nothing.
 ///
 /// # Errors
 /// The folder is missing, or the path is one.
-pub fn check(path: &Path) -> Result<(), Failure> {
-    let refuse = |why: &str| Failure::usage(format!("-o {}: {why}", path.display()));
+pub fn check(flag: &str, path: &Path) -> Result<(), Failure> {
+    let refuse = |why: &str| Failure::usage(format!("{flag} {}: {why}", path.display()));
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

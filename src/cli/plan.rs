@@ -7,7 +7,7 @@ use super::exit::Failure;
 use super::ledger_place::{self, Place};
 use super::limits;
 use super::request;
-use super::world::ProcessWorld;
+use super::world::{Blind, ProcessWorld};
 use abide::drive::EntryRule;
 use abide::engine::facts::{Opened, Owner, Why};
 use abide::engine::moment::Timestamp;
@@ -107,7 +107,8 @@ pub fn restored(
     Ok((operation, policy))
 }
 
-fn uncomposed(error: ComposeError) -> Failure {
+/// Returns why an operation cannot be built, with what to do next.
+pub fn uncomposed(error: ComposeError) -> Failure {
     let failure = Failure::usage(&error);
     match error.hint() {
         Some(hint) => failure.hint(hint),
@@ -156,6 +157,14 @@ pub fn load(name: &str, session: &Session) -> Result<Profile, Failure> {
 /// It is wrong.
 pub fn load_file(path: &Path) -> Result<Profile, Failure> {
     profile::load(path, &ProcessWorld).map_err(refused)
+}
+
+/// Reads a profile without its secrets: nothing is to be sent with it.
+///
+/// # Errors
+/// It is wrong.
+pub fn load_blind(path: &Path) -> Result<Profile, Failure> {
+    profile::load(path, &Blind { profile: path }).map_err(refused)
 }
 
 fn refused(error: profile::ProfileError) -> Failure {

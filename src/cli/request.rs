@@ -130,15 +130,22 @@ fn body(payload: &Payload) -> Result<Option<Vec<u8>>, Failure> {
         (None, Some(json)) => ("--json", json),
         (None, None) => return Ok(None),
     };
-    let bytes = match given.as_str() {
+    bytes(flag, given).map(Some)
+}
+
+/// Reads what a flag gives: the data itself, `@FILE`, or stdin for `-` and `@-`.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub fn bytes(flag: &str, given: &str) -> Result<Vec<u8>, Failure> {
+    match given {
         "-" | "@-" => bounded(std::io::stdin().lock(), LARGEST_BODY)
-            .map_err(|error| Failure::usage(format!("{flag} {given}: stdin cannot be read: {error}")))?,
+            .map_err(|error| Failure::usage(format!("{flag} {given}: stdin cannot be read: {error}"))),
         _ => match given.strip_prefix('@') {
-            Some(path) => read_file(flag, path, LARGEST_BODY)?,
-            None => given.clone().into_bytes(),
+            Some(path) => read_file(flag, path, LARGEST_BODY),
+            None => Ok(given.as_bytes().to_vec()),
         },
-    };
-    Ok(Some(bytes))
+    }
 }
 
 fn read_file(flag: &str, path: &str, limit: u64) -> Result<Vec<u8>, Failure> {

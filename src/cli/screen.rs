@@ -70,6 +70,20 @@ impl Screen {
         }
     }
 
+    /// Counts one more on the bar, if there is one, with these words behind it.
+    pub fn count(&self, words: &str) {
+        if let Some(bar) = &*self.spinner.lock().unwrap_or_else(PoisonError::into_inner) {
+            bar.set_message(words.to_owned());
+            bar.inc(1);
+        }
+    }
+
+    /// Prints a question, the cursor behind it.
+    pub fn ask(&self, question: &str) {
+        // A closed stderr: whoever cannot read the question does not say yes.
+        let _ = io::stderr().lock().write_all(question.as_bytes());
+    }
+
     /// Takes the spinner away.
     pub fn calm(&self) {
         if let Some(bar) = self.spinner.lock().unwrap_or_else(PoisonError::into_inner).take() {

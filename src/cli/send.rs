@@ -6,7 +6,7 @@ use super::ledger_place::Place;
 use super::outcome::{Broken, Outcome, Ran, Reporter};
 use super::plan::{self, Plan};
 use super::signals::Signals;
-use super::watch::{EventLog, Watcher};
+use super::watch::{EventLog, Telling, Watcher};
 use super::{Session, book, panics, state};
 use crate::report::progress;
 use abide::drive::{self, Claim, Claimed, Clock, Ledger, Patience, Ports, Terms, Wish};
@@ -21,7 +21,6 @@ use abide::net::{Names, Wire, WireSettings};
 use abide::store::StoreError;
 use abide::store::jsonl::this_process;
 use abide::store::memory::Memory;
-use std::fs::File;
 use std::sync::Arc;
 
 /// Sends, and returns the status to leave with.
@@ -40,7 +39,7 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     }
     let deadline = Deadline(now.steady.after(plan.composed.policy.timeouts.overall));
     let mut reporter = Reporter::new(args, session, &plan)?;
-    let events = event_log(args, session)?;
+    let events = EventLog::open(args.show.events.as_deref(), session.format)?;
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
     let signals = Signals::take(session.screen.clone(), move || interrupt.set())?;
     if session.wants_spinner() {
@@ -63,19 +62,6 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     session.screen.calm();
     reporter.signal = signals.first();
     reporter.report(&outcome?, clock.now())
-}
-
-fn event_log(args: &SendArgs, session: &Session) -> Result<EventLog, Failure> {
-    match args.show.events.as_deref() {
-        None => Ok(EventLog::Off),
-        Some("-") if session.format == super::Format::Json => {
-            Err(Failure::usage("--events - and --format json both want stdout").hint("write --events FILE"))
-        }
-        Some("-") => Ok(EventLog::Stdout),
-        Some(path) => File::create(path)
-            .map(EventLog::File)
-            .map_err(|error| Failure::usage(format!("--events {path}: {}", super::request::system_words(&error)))),
-    }
 }
 
 struct Run<'a> {
@@ -150,9 +136,10 @@ impl Run<'_> {
         let mut watcher = Watcher {
             key: key.clone(),
             screen: self.session.screen.clone(),
+            telling: Telling::Alone,
             clock: &self.session.local,
             signals: self.signals.clone(),
-            events: std::mem::replace(&mut self.events, EventLog::Off),
+            events: self.events.clone(),
             deadline: self.deadline,
             asked_wait: None,
             addr: None,
@@ -167,7 +154,7 @@ impl Run<'_> {
         let began = clock.now().steady;
         let ports = Ports { transport: &mut wire, clock, entropy: &mut self.chance, observer: &mut watcher };
         let ended = drive::run(&mut claim, &mut history, operation, &terms, ports).await;
-        self.signals.in_flight(None);
+        self.signals.landed(&key);
         let took = clock.now().steady.since(began);
         let asked_wait = watcher.asked_wait;
         let (answer, broken) = match ended {

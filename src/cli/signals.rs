@@ -5,7 +5,9 @@
 
 use super::exit::{Exit, Failure};
 use super::screen::Screen;
+use abide::engine::operation::IdempotencyKey;
 use nix::sys::signal::{SigSet, Signal};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,7 +18,7 @@ pub struct Signals(Arc<Mutex<Seen>>);
 #[derive(Debug, Default)]
 struct Seen {
     first: Option<Signal>,
-    in_flight: Option<InFlight>,
+    in_flight: HashMap<IdempotencyKey, InFlight>,
 }
 
 /// The attempt that cannot be called back.
@@ -51,26 +53,33 @@ impl Signals {
 
     fn watch(&self, set: SigSet, screen: &Screen, interrupt: impl FnOnce()) {
         let Ok(first) = set.wait() else { return };
-        let in_flight = {
+        let words = {
             let mut seen = self.lock();
             seen.first = Some(first);
-            seen.in_flight
+            words(first, &seen.in_flight)
         };
         interrupt();
-        if let Some(words) = words(first, in_flight) {
+        if let Some(words) = words {
             screen.say(&words);
         }
         let Ok(second) = set.wait() else { return };
         screen.calm();
-        if self.lock().in_flight.is_some() {
-            screen.say("stopped: the attempt in flight reads as in doubt");
+        match self.lock().in_flight.len() {
+            0 => {}
+            1 => screen.say("stopped: the attempt in flight reads as in doubt"),
+            count => screen.say(&format!("stopped: {count} attempts in flight read as in doubt")),
         }
         std::process::exit(Exit::Signal(second).code());
     }
 
-    /// Tells which attempt is in flight.
-    pub fn in_flight(&self, attempt: Option<InFlight>) {
-        self.lock().in_flight = attempt;
+    /// Tells that an attempt of an operation is in flight.
+    pub fn departed(&self, key: &IdempotencyKey, attempt: InFlight) {
+        self.lock().in_flight.insert(key.clone(), attempt);
+    }
+
+    /// Tells that no attempt of an operation is in flight any more.
+    pub fn landed(&self, key: &IdempotencyKey) {
+        self.lock().in_flight.remove(key);
     }
 
     /// Returns the first signal that came.
@@ -84,14 +93,18 @@ impl Signals {
 }
 
 /// Returns what there is to say: why the process does not end at once, if it does not.
-fn words(signal: Signal, in_flight: Option<InFlight>) -> Option<String> {
-    let attempt = in_flight?;
+fn words(signal: Signal, in_flight: &HashMap<IdempotencyKey, InFlight>) -> Option<String> {
+    let until = in_flight.values().map(|attempt| attempt.until).max()?;
     // Rounded up, so that the promise is kept.
-    let left = attempt.until.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+    let left = until.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
+    let mut attempts = in_flight.values();
+    let (what, has, it) = match (attempts.next(), attempts.next()) {
+        (Some(attempt), None) => (format!("attempt {}", attempt.a), "has", "it"),
+        _ => (format!("{} attempts", in_flight.len()), "have", "them"),
+    };
     Some(format!(
-        "{}: attempt {} may have reached the partner and has up to {left}s left; \
-         a second signal stops at once and leaves it in doubt",
+        "{}: {what} may have reached the partner and {has} up to {left}s left; \
+         a second signal stops at once and leaves {it} in doubt",
         signal.as_str(),
-        attempt.a
     ))
 }

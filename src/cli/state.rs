@@ -1,5 +1,6 @@
 //! Where an operation stands, from its facts and what the store knows of its owner.
 
+use super::args::StateFilter;
 use crate::report::known::State;
 use abide::engine::decide::conclude;
 use abide::engine::entry::{Entry, Known, Standing, Wanted, enter, owner};
@@ -59,6 +60,22 @@ fn lost(history: &History) -> Verdict {
 fn method(history: &History) -> Method {
     // A line that this version cannot read the method of counts as unsafe.
     Method::new(&history.opened().method).unwrap_or_else(|| Method::new("POST").expect("a method"))
+}
+
+impl StateFilter {
+    /// Returns whether an operation that stands so is meant.
+    pub fn fits(self, state: &State) -> bool {
+        let verdict = match self {
+            StateFilter::Running => return matches!(state, State::Running(_)),
+            StateFilter::Pending => return *state == State::Pending,
+            StateFilter::Confirmed => Verdict::Confirmed,
+            StateFilter::Rejected => Verdict::Rejected,
+            StateFilter::NotDone => Verdict::NotDone,
+            StateFilter::InDoubt => Verdict::InDoubt,
+            StateFilter::Accepted => Verdict::Accepted,
+        };
+        state.verdict() == Some(verdict)
+    }
 }
 
 #[cfg(test)]

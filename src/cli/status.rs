@@ -4,7 +4,7 @@ use super::args::StatusArgs;
 use super::book;
 use super::exit::{Exit, Failure};
 use super::screen::Talk;
-use super::{Format, Session, again, ledger_place};
+use super::{Format, Session, ledger_place};
 use crate::report::advice::{Advice, Ground, advise};
 use crate::report::human::{self, Verdicted, happened};
 use crate::report::json::{Standing, Status, Unsettled, line};
@@ -97,12 +97,12 @@ fn unsettled(found: &[Found], ledger: Option<&Path>, session: &Session) -> Resul
     Ok(Exit::Fine)
 }
 
-/// Returns what to do about an operation of the ledger.
+/// Returns what to do about an operation of the ledger at `ledger`, where a command line must name that.
 pub fn advice(known: &Known<'_>, ledger: Option<&Path>, session: &Session) -> Advice {
-    let command = again::from_record(known.opened(), known.key, ledger);
+    let ledger = ledger.map(|path| path.display().to_string());
     let ground = Ground {
         asking: session.profiles.asking(known.opened()),
-        command: command.as_deref(),
+        ledger: ledger.as_deref(),
         now: session.now().wall,
         clock: &session.local,
     };

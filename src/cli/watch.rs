@@ -1,5 +1,8 @@
 //! Tells what a run does while it does it: lines on stderr, the spinner, events, and what a signal may say.
 
+use super::Format;
+use super::exit::Failure;
+use super::request::system_words;
 use super::screen::{Screen, Talk};
 use super::signals::{InFlight, Signals};
 use crate::report::events::{Happened, event};
@@ -10,33 +13,71 @@ use abide::engine::deadline::Deadline;
 use abide::engine::facts::{About, Finished, Waiting};
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
+use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-/// Where events go.
-#[derive(Debug)]
-pub enum EventLog {
-    /// Nowhere.
+/// Where events go. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct EventLog(Rc<RefCell<Sink>>);
+
+#[derive(Debug, Default)]
+enum Sink {
+    #[default]
     Off,
-    /// Into a file.
     File(File),
-    /// To stdout.
     Stdout,
 }
 
 impl EventLog {
-    fn write(&mut self, line: &str) -> io::Result<()> {
-        match self {
-            EventLog::Off => Ok(()),
-            EventLog::File(file) => writeln!(file, "{line}"),
-            EventLog::Stdout => {
+    /// Opens what `--events` names.
+    ///
+    /// # Errors
+    /// The file cannot be made, or stdout is taken.
+    pub fn open(given: Option<&str>, format: Format) -> Result<EventLog, Failure> {
+        let sink = match given {
+            None => Sink::Off,
+            Some("-") if format == Format::Json => {
+                return Err(Failure::usage("--events - and --format json both want stdout").hint("write --events FILE"));
+            }
+            Some("-") => Sink::Stdout,
+            Some(path) => File::create(path)
+                .map(Sink::File)
+                .map_err(|error| Failure::usage(format!("--events {path}: {}", system_words(&error))))?,
+        };
+        Ok(EventLog(Rc::new(RefCell::new(sink))))
+    }
+
+    fn is_off(&self) -> bool {
+        matches!(*self.0.borrow(), Sink::Off)
+    }
+
+    fn end(&self) {
+        *self.0.borrow_mut() = Sink::Off;
+    }
+
+    fn write(&self, line: &str) -> io::Result<()> {
+        match &mut *self.0.borrow_mut() {
+            Sink::Off => Ok(()),
+            Sink::File(file) => writeln!(file, "{line}"),
+            Sink::Stdout => {
                 let mut stdout = io::stdout().lock();
                 writeln!(stdout, "{line}").and_then(|()| stdout.flush())
             }
         }
     }
+}
+
+/// How much a run tells on the screen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Every attempt and wait: it is the only one.
+    Alone,
+    /// Only to whoever asked for more: others run beside it.
+    InBatch,
 }
 
 /// Watches the run of one operation.
@@ -46,6 +87,8 @@ pub struct Watcher<'a> {
     pub key: IdempotencyKey,
     /// Where lines go.
     pub screen: Screen,
+    /// How much is told there.
+    pub telling: Telling,
     /// For times.
     pub clock: &'a LocalClock,
     /// Who wants to know what is in flight.
@@ -61,13 +104,25 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
+    fn talk(&self, line: &str) {
+        if self.telling == Telling::Alone || self.screen.talk >= Talk::Verbose {
+            self.screen.talk(line);
+        }
+    }
+
+    fn doing(&self, words: &str) {
+        if self.telling == Telling::Alone {
+            self.screen.doing(words);
+        }
+    }
+
     fn tell(&mut self, now: Now, happened: Happened<'_>) {
-        if matches!(self.events, EventLog::Off) {
+        if self.events.is_off() {
             return;
         }
         let line = event(&self.key, now.wall, self.deadline.left(now.steady), happened);
         if let Err(error) = self.events.write(&line) {
-            self.events = EventLog::Off;
+            self.events.end();
             // Whoever closed the pipe wants no more events; the run goes on.
             if error.kind() != io::ErrorKind::BrokenPipe {
                 self.screen.warn(&format!("no more events: {error}"));
@@ -76,18 +131,18 @@ impl Watcher<'_> {
     }
 
     fn finished(&mut self, now: Now, finished: &Finished) {
-        self.signals.in_flight(None);
+        self.signals.landed(&self.key);
         self.asked_wait = finished.not_before.map(|at| at.since(now.wall));
         let detail = if self.screen.talk >= Talk::Verbose { Detail::Long } else { Detail::Short };
         let addr = self.addr.take();
-        self.screen.talk(&human::attempt(&self.key, finished, addr, detail));
+        self.talk(&human::attempt(&self.key, finished, addr, detail));
         self.tell(now, Happened::finished(finished));
     }
 
     fn waiting(&mut self, now: Now, waiting: &Waiting) {
         let line = human::waiting(&self.key, waiting, now.wall, self.clock);
-        self.screen.talk(&line);
-        self.screen.doing(&format!("{}: {}", self.key, waiting.reason.words()));
+        self.talk(&line);
+        self.doing(&format!("{}: {}", self.key, waiting.reason.words()));
         self.tell(now, Happened::waiting(waiting));
     }
 }
@@ -96,9 +151,9 @@ impl Observer for Watcher<'_> {
     fn saw(&mut self, now: Now, event: Event<'_>) {
         match event {
             Event::Started { a, addr, limits } => {
-                self.signals.in_flight(Some(InFlight { a, until: Instant::now() + limits.whole }));
+                self.signals.departed(&self.key, InFlight { a, until: Instant::now() + limits.whole });
                 self.addr = addr;
-                self.screen.doing(&format!("{}: attempt {a}", self.key));
+                self.doing(&format!("{}: attempt {a}", self.key));
                 self.tell(now, Happened::started(a, addr, limits.whole));
             }
             Event::Finished { finished, .. } => self.finished(now, finished),
@@ -111,11 +166,11 @@ impl Observer for Watcher<'_> {
                     About::Operation => "asking the partner",
                     About::Control => "asking about a control operation",
                 };
-                self.screen.doing(&format!("{}: {what}", self.key));
+                self.doing(&format!("{}: {what}", self.key));
                 self.tell(now, Happened::Asking);
             }
             Event::Asked(asked) => {
-                self.screen.talk(&human::asked(&self.key, asked));
+                self.talk(&human::asked(&self.key, asked));
                 self.tell(now, Happened::Asked { asked });
             }
             Event::Settled(settled) => self.tell(now, Happened::settled(settled)),

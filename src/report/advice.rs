@@ -1,6 +1,7 @@
 //! What to do next, for every state the same words on every surface.
 
 use super::known::{Known, State};
+use super::request::shell_word;
 use super::time::LocalClock;
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::Method;
@@ -22,8 +23,8 @@ pub enum Asking {
 pub struct Ground<'a> {
     /// Whether the partner can be asked.
     pub asking: Asking,
-    /// The command line that continues the operation, where it is safe to show.
-    pub command: Option<&'a str>,
+    /// The ledger, where a command line must name it.
+    pub ledger: Option<&'a str>,
     /// The wall clock.
     pub now: Timestamp,
     /// For times.
@@ -42,30 +43,29 @@ pub struct Advice {
 }
 
 impl Advice {
-    fn new(brief: impl Into<String>, words: impl Into<String>, command: Option<&str>) -> Advice {
-        Advice { words: words.into(), brief: brief.into(), command: command.map(str::to_owned) }
+    fn words(brief: impl Into<String>, words: impl Into<String>) -> Advice {
+        Advice { words: words.into(), brief: brief.into(), command: None }
+    }
+
+    fn command(brief: impl Into<String>, words: impl Into<String>, command: String) -> Advice {
+        Advice { command: Some(command), ..Advice::words(brief, words) }
     }
 }
 
 /// Returns what to do about `known`.
 pub fn advise(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
-    let key = known.key;
     match &known.state {
-        State::Pending => Advice::new(
-            "send it with --key",
-            format!("nothing was started; the same send with --key {key} starts it"),
-            ground.command,
-        ),
+        State::Pending => replay(known, ground, "nothing was started: replaying it starts it", "start it"),
         State::Running(owner) => {
             let until = ground.clock.both(known.deadline(), ground.now);
             let words =
                 format!("wait: process {} on {} works on it until {until} at the latest", owner.pid, owner.host);
-            Advice::new("wait", words, None)
+            Advice::words("wait", words)
         }
         State::Abandoned(verdict) | State::Settled(verdict) => match verdict {
-            Verdict::Confirmed => Advice::new("nothing", "nothing: it is done", None),
+            Verdict::Confirmed => Advice::words("nothing", "nothing: it is done"),
             Verdict::Rejected => {
-                Advice::new("change it", "change what the partner refused, and send it under a new key", None)
+                Advice::words("change it", "change what the partner refused, and send it under a new key")
             }
             Verdict::NotDone => not_done(known, ground),
             Verdict::InDoubt => in_doubt(known, ground),
@@ -74,26 +74,49 @@ pub fn advise(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
     }
 }
 
-fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
-    let settled = known.settled();
-    let correct = |what: &str| {
-        Advice::new(format!("correct {what}"), format!("correct {what}, then run it again: it is safe"), ground.command)
+/// Returns the advice to replay an operation, now or when its time has come; to send it again where the ledger does
+/// not hold all that a replay needs.
+fn replay(known: &Known<'_>, ground: &Ground<'_>, words: &str, brief: &str) -> Advice {
+    let at = known.settled().and_then(|settled| settled.retry_at).filter(|at| *at > ground.now);
+    let when = at.map(|at| ground.clock.both(at, ground.now));
+    let (then, brief) = match &when {
+        Some(at) => (format!("at {at} or later, "), format!("{brief} at {at}")),
+        None => (String::new(), brief.to_owned()),
     };
-    match settled.map(|settled| settled.cause) {
-        Some(Cause::Expired) => Advice::new("nothing", "nothing: it is too late to send it (--valid-for)", None),
+    if needs_the_command_line(known) {
+        let key = known.key;
+        return Advice::words(
+            format!("{brief}: same send with --key"),
+            format!(
+                "{then}{words}: with the same `abide send --key {key}`, whose credentials the ledger does not hold"
+            ),
+        );
+    }
+    Advice::command(brief, format!("{then}{words}"), command("replay", known, ground, ""))
+}
+
+/// Returns whether something of the request was given on the command line and is not kept.
+fn needs_the_command_line(known: &Known<'_>) -> bool {
+    let opened = known.opened();
+    let is_masked = |text: &str| text.contains("$masked") || text.contains("***");
+    is_masked(&opened.url) || opened.headers.iter().any(|(_, value)| is_masked(value))
+}
+
+fn command(name: &str, known: &Known<'_>, ground: &Ground<'_>, more: &str) -> String {
+    let ledger = ground.ledger.map(|ledger| format!(" --ledger {}", shell_word(ledger))).unwrap_or_default();
+    format!("abide {name} {}{ledger}{more}", shell_word(known.key.as_str()))
+}
+
+fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
+    let correct = |what: &str| {
+        let words = format!("correct {what}, then replay it: that is safe");
+        replay(known, ground, &words, &format!("correct {what}"))
+    };
+    match known.settled().map(|settled| settled.cause) {
+        Some(Cause::Expired) => Advice::words("nothing", "nothing: it is too late to send it (--valid-for)"),
         Some(Cause::Credentials) => correct("the credentials"),
         Some(Cause::NeedsChange) => correct("what is wrong"),
-        _ => match settled.and_then(|settled| settled.retry_at).filter(|at| *at > ground.now) {
-            Some(at) => {
-                let at = ground.clock.both(at, ground.now);
-                Advice::new(
-                    format!("run it again at {at}"),
-                    format!("run it again at {at} or later: it is safe"),
-                    ground.command,
-                )
-            }
-            None => Advice::new("run it again", "run it again: it is safe", ground.command),
-        },
+        _ => replay(known, ground, "run it again: that is safe", "replay it"),
     }
 }
 
@@ -103,57 +126,51 @@ fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
 const REPEATED_FOR: &str = "15 minutes";
 
 fn in_doubt(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
-    let key = known.key;
     let opened = known.opened();
-    let when = match known.settled().and_then(|settled| settled.retry_at).filter(|at| *at > ground.now) {
-        Some(at) => format!(", at {} or later,", ground.clock.both(at, ground.now)),
-        None => String::new(),
-    };
-    let same = format!("the same send with --key {key}{when}");
     let protected = known.key_until().filter(|until| *until > ground.now);
     let is_idempotent = Method::new(&opened.method).is_some_and(|method| method.is_idempotent());
     match (ground.asking, protected) {
         (Asking::Possible, _) => {
-            Advice::new("ask: same send with --key", format!("{same} asks the partner what happened"), ground.command)
+            replay(known, ground, "replaying it asks the partner what happened", "ask the partner")
         }
         (_, Some(until)) => {
             let until = ground.clock.both(until, ground.now);
-            let words = format!("{same}: the partner honours the key until {until}, so nothing is done twice");
-            Advice::new("same send with --key", words, ground.command)
+            let words = format!(
+                "replaying it sends the same key, which the partner honours until {until}: nothing is done twice"
+            );
+            replay(known, ground, &words, "replay it under its key")
         }
         (_, None) if is_idempotent => {
-            let words =
-                format!("{same} repeats it within {REPEATED_FOR}: a second {} has the effect of one", opened.method);
-            Advice::new("same send with --key", words, ground.command)
+            let words = format!(
+                "replaying it repeats it within {REPEATED_FOR}: a second {} has the effect of one",
+                opened.method
+            );
+            replay(known, ground, &words, "replay it soon")
         }
         (Asking::Unknown, None) => {
             let profile = opened.profile.as_deref().unwrap_or("that was used");
             let words =
-                format!("the profile {profile} cannot be read; with [status] in it {same} would ask the partner");
-            Advice::new("repair the profile", words, ground.command)
+                format!("repair the profile {profile}, which cannot be read: with [status] in it a replay would ask");
+            replay(known, ground, &words, "repair the profile")
         }
-        (Asking::Impossible, None) => Advice::new(
-            "look on their side",
-            "nothing here can answer this: add [status] to the profile, or look on their side; \
-             do not send it again before you know",
-            None,
-        ),
+        (Asking::Impossible, None) => look(known, ground, "nothing here can answer this"),
     }
 }
 
 fn accepted(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
     match ground.asking {
-        Asking::Possible => Advice::new(
-            "ask: same send with --key",
-            format!("the partner is not finished; the same send with --key {} asks again", known.key),
-            ground.command,
-        ),
-        Asking::Impossible | Asking::Unknown => Advice::new(
-            "look on their side",
-            "the partner is not finished: look on their side, or add [status] to the profile",
-            None,
-        ),
+        Asking::Possible => replay(known, ground, "the partner is not finished: replaying it asks again", "ask again"),
+        Asking::Impossible | Asking::Unknown => look(known, ground, "the partner is not finished"),
     }
+}
+
+/// Returns the advice to find out on the partner's side.
+fn look(known: &Known<'_>, ground: &Ground<'_>, why: &str) -> Advice {
+    let resolve = command("resolve", known, ground, " --confirmed|--rejected|--not-done --note TEXT");
+    Advice::words(
+        "look on their side, then resolve",
+        format!("{why}: add [status] to the profile, or look on their side and run `{resolve}`"),
+    )
 }
 
 #[cfg(test)]
@@ -189,7 +206,7 @@ mod tests {
         let history = History { facts };
         let known = Known { partner: &partner, key: &key, history: &history, state };
         let clock = LocalClock::new(|| TimeZone::UTC);
-        advise(&known, &Ground { asking, command: Some("abide send …"), now, clock: &clock })
+        advise(&known, &Ground { asking, ledger: Some("/l.jsonl"), now, clock: &clock })
     }
 
     #[test]
@@ -199,16 +216,23 @@ mod tests {
         let over = Some("2026-11-30T09:00:00Z");
         let cases = [
             ("POST", until, Asking::Possible, "asks the partner what happened", true),
-            ("POST", until, Asking::Impossible, "honours the key until 11:00:00 (in 1h)", true),
-            ("POST", over, Asking::Impossible, "do not send it again before you know", false),
+            ("POST", until, Asking::Impossible, "which the partner honours until 11:00:00 (in 1h)", true),
+            (
+                "POST",
+                over,
+                Asking::Impossible,
+                "run `abide resolve k1 --ledger /l.jsonl --confirmed|--rejected|",
+                false,
+            ),
             ("POST", None, Asking::Impossible, "add [status] to the profile", false),
             ("POST", None, Asking::Unknown, "cannot be read", true),
             ("PUT", None, Asking::Impossible, "a second PUT has the effect of one", true),
         ];
-        for (method, key_until, asking, expected, has_command) in cases {
+        for (method, key_until, asking, expected, is_replayed) in cases {
             let advice = words(method, key_until, doubt(), asking);
             assert!(advice.words.contains(expected), "{}", advice.words);
-            assert_eq!(advice.command.is_some(), has_command, "{}", advice.words);
+            let replay = is_replayed.then_some("abide replay k1 --ledger /l.jsonl");
+            assert_eq!(advice.command.as_deref(), replay, "{}", advice.words);
         }
     }
 

@@ -275,6 +275,24 @@ pub struct Unsettled<'a> {
     pub unsettled: Vec<Standing<'a>>,
 }
 
+/// `abide.resolve/1`.
+#[derive(Debug, Serialize)]
+pub struct Ruled<'a> {
+    /// The schema.
+    pub schema: &'static str,
+    /// The exit status.
+    pub exit: i32,
+    /// It was written; else the partner had said the same.
+    pub recorded: bool,
+    /// Who said it.
+    pub by: &'a str,
+    /// Why.
+    pub note: &'a str,
+    /// What is known now.
+    #[serde(flatten)]
+    pub standing: Standing<'a>,
+}
+
 /// `abide.ledger.list/1`.
 #[derive(Debug, Serialize)]
 pub struct Listed<'a> {

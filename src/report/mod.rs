@@ -2,12 +2,15 @@
 
 pub mod advice;
 pub mod events;
+pub mod export;
 pub mod human;
 pub mod json;
+pub mod junit;
 pub mod known;
 pub mod paint;
 pub mod progress;
 pub mod record;
+pub mod replay;
 pub mod request;
 pub mod table;
 pub mod time;

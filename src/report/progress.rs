@@ -20,3 +20,26 @@ pub fn spinner(left: Duration) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
+
+/// Returns a bar on stderr for `count` operations, with the rate and the time that is left.
+pub fn bar(count: usize) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::stderr_with_hz(10));
+    // Writing into the bar's own buffer does not fail.
+    let rate = |state: &ProgressState, out: &mut dyn Write| {
+        let _ = write!(out, "{:.1}/s", state.per_sec());
+    };
+    let left = |state: &ProgressState, out: &mut dyn Write| {
+        let _ = match state.pos() {
+            0 => write!(out, "?"),
+            _ => write!(out, "{}", show_rounded(Duration::from_secs(state.eta().as_secs()))),
+        };
+    };
+    let style = ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} {rate}, {left} left{msg}")
+        .expect("the template is well formed")
+        .with_key("rate", rate)
+        .with_key("left", left)
+        .progress_chars("=> ");
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    bar
+}

@@ -136,6 +136,6 @@ fn status_asks_for_no_secret_and_runs_no_command() {
     let status = sandbox.run(&["status", "k1", "--ledger", "l.jsonl"]);
     assert!(status.contains("asks the partner what happened"), "{status}");
     let list = sandbox.run(&["status", "--ledger", "l.jsonl"]);
-    assert!(list.contains("ask: same send with --key"), "{list}");
+    assert!(list.contains("ask the partner"), "{list}");
     assert_eq!(sandbox.read("ran.txt"), "ran\n");
 }

@@ -40,7 +40,11 @@ fn what_is_wrong_with_the_arguments_is_said_in_a_sentence_with_a_hint() {
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "-d", "@missing.json"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "--ledger", "none"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "--ledger", "postgres://h/d"]),
-        refused(&sandbox, &["replay"]),
+        refused(&sandbox, &["probe"]),
+        refused(&sandbox, &["replay", "--only", "failed", "--ledger", "l.jsonl"]),
+        refused(&sandbox, &["replay", "--ledger", "missing.jsonl"]),
+        refused(&sandbox, &["resolve", "k1", "--ledger", "missing.jsonl"]),
+        refused(&sandbox, &["resolve", "k1", "--confirmed", "--note", " ", "--ledger", "missing.jsonl"]),
         refused(&sandbox, &["status", "--ledger", "missing.jsonl"]),
         refused(&sandbox, &["rehearse", "--scale", "0"]),
     ];
@@ -87,10 +91,10 @@ fn help_lists_the_exit_statuses_and_only_what_is_built() {
     let sandbox = Sandbox::new();
     let (code, help) = sandbox.status(&["--help"]);
     assert_eq!(code, 0);
-    for word in ["in doubt", "130, 143", "rehearse", "ABIDE_CONNECT_TIMEOUT"] {
+    for word in ["in doubt", "130, 143", "rehearse", "replay", "resolve", "ABIDE_CONNECT_TIMEOUT"] {
         assert!(help.contains(word), "{word}");
     }
-    for word in ["replay", "calibrate", "completions"] {
+    for word in ["calibrate", "completions"] {
         assert!(!help.contains(word), "{word}");
     }
     let (code, help) = sandbox.status(&["send", "--help"]);

@@ -10,6 +10,8 @@ pub enum LedgerCommand {
     List(LedgerListArgs),
     /// Every fact about one operation
     Show(LedgerShowArgs),
+    /// Every operation in columns that stay the same, oldest first (--format jsonl|csv)
+    Export(LedgerExportArgs),
 }
 
 /// `abide ledger list`.
@@ -24,6 +26,9 @@ pub struct LedgerListArgs {
     /// Only this partner
     #[arg(long, value_name = "NAME")]
     pub partner: Option<String>,
+    /// Only what was opened since: a time, or how long ago
+    #[arg(long, value_name = "DURATION|TIME", allow_hyphen_values = true)]
+    pub since: Option<String>,
     /// Which ledger.
     #[command(flatten)]
     pub ledger: LedgerChoice,
@@ -58,6 +63,38 @@ pub struct LedgerShowArgs {
     /// The partner, where several have this key
     #[arg(short, long, value_name = "NAME|PATH")]
     pub profile: Option<String>,
+    /// Which ledger.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
+}
+
+/// `abide ledger export`. Its formats are `jsonl` (the default) and `csv`, in the common `--format`.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+--format jsonl (the default) prints one JSON object a line, --format csv what RFC 4180 says, with a head line.
+Columns, in this order, also in later versions (new ones are added at the end). The same names are in both formats; what \
+is unknown is empty in CSV and null in JSON lines. Times are RFC 3339, UTC.
+  key          the idempotency key
+  partner      whose API
+  state        confirmed, rejected, not_done, in_doubt, accepted, running, pending
+  verdict      the same, empty while running or pending
+  cause        why the newest run ended so
+  reason       what the newest attempt met
+  evidence     what the newest attempt proves
+  side         whose fault that is
+  http         the HTTP status of the newest attempt
+  attempts     over all runs
+  ms           how long the newest attempt took
+  method       of the request
+  url          secrets masked
+  account      the account label of the profile
+  opened_at    when it was first claimed
+  updated_at   when its newest line was written
+  retry_at     the earliest time that another run makes sense
+  key_until    until when the key is trusted
+  valid_until  never sent at or after this time
+  fingerprint  of the payload")]
+pub struct LedgerExportArgs {
     /// Which ledger.
     #[command(flatten)]
     pub ledger: LedgerChoice,

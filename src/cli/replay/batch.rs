@@ -1,0 +1,253 @@
+//! The workers of a replay: each takes the next operation, claims it, runs it, and tells.
+
+use super::super::exit::Failure;
+use super::super::signals::Signals;
+use super::super::watch::{EventLog, Telling, Watcher};
+use super::super::{Session, state};
+use super::choose::Member;
+use super::queue::Queue;
+use super::task::{Job, Task, works_on_it};
+use crate::report::known::State;
+use abide::drive::{self, Claim, Claimed, Clock, EntryRule, Patience, Ports, Terms, Wish};
+use abide::engine::deadline::Deadline;
+use abide::engine::entry::Standing;
+use abide::engine::facts::{Fact, History, Opened, StoredBody, Why};
+use abide::engine::moment::{Moment, Now};
+use abide::engine::operation::Operation;
+use abide::engine::reason::Reason;
+use abide::net::chance::Chance;
+use abide::net::clock::SystemClock;
+use abide::net::{Names, Wire, WireSettings};
+use abide::store::jsonl::{Jsonl, JsonlClaim, this_process};
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// What became of one operation.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// Its facts.
+    pub history: History,
+    /// Where it stands.
+    pub state: State,
+    /// Why nothing was sent; `None` where it was run here.
+    pub left: Option<String>,
+    /// How long its run took; `None` where there was none.
+    pub took: Option<Duration>,
+}
+
+impl Done {
+    /// Returns an operation that was left as it was.
+    pub fn left(member: &Member, why: impl Into<String>) -> Done {
+        let Member { found, state } = member;
+        Done { history: found.history.clone(), state: state.clone(), left: Some(why.into()), took: None }
+    }
+}
+
+/// What a worker works with.
+struct Hands {
+    ledger: Jsonl,
+    clock: SystemClock,
+    chance: Chance,
+}
+
+/// An operation that is claimed.
+struct Run<'a> {
+    member: &'a Member,
+    job: &'a Job,
+    claim: JsonlClaim,
+    history: History,
+    operation: Operation,
+    deadline: Deadline,
+}
+
+/// Is told of an operation that is done, and of all that have become of the others so far.
+pub type Tell<'a> = dyn Fn(&Member, &Done, &[Option<Done>]) + 'a;
+
+/// A replay at work.
+pub struct Batch<'a> {
+    /// The process.
+    pub session: &'a Session,
+    /// The operations.
+    pub members: &'a [Member],
+    /// What is done with each.
+    pub tasks: &'a [Task],
+    /// What is still to be begun.
+    pub queue: Queue,
+    /// What has become of each so far.
+    pub done: RefCell<Vec<Option<Done>>>,
+    /// Who wants to know what is in flight.
+    pub signals: Signals,
+    /// Where events go.
+    pub events: EventLog,
+    /// How much each run tells.
+    pub telling: Telling,
+    /// When everything ends.
+    pub end: Option<Moment>,
+    /// Whether what was refused for good is tried again.
+    pub rejected_too: bool,
+    /// The ledger failed: nothing new begins.
+    pub failure: RefCell<Option<Failure>>,
+    /// Is told of each operation as soon as it is done.
+    pub tell: &'a Tell<'a>,
+    /// The names looked up so far.
+    pub names: Names,
+}
+
+impl Batch<'_> {
+    /// Works until nothing is left to begin.
+    pub async fn work(&self, jobs: u16, ledger: &Jsonl, clock: &SystemClock) {
+        let seed = self.session.context.seed;
+        let workers = (0..jobs).map(|at| {
+            let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
+            let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance };
+            Box::pin(self.worker(hands)) as Pin<Box<dyn Future<Output = ()> + '_>>
+        });
+        all(workers.collect()).await;
+    }
+
+    async fn worker(&self, mut hands: Hands) {
+        while let Some(at) = self.queue.next(self.members, &mut hands.clock, self.end).await {
+            let member = &self.members[at];
+            let done = match (&self.tasks[at], self.queue.obstacle(member)) {
+                (_, Some(why)) => Done::left(member, why),
+                (Task::Run(job), None) => match self.one(member, job, &mut hands).await {
+                    Ok(done) => done,
+                    Err(failure) => self.stop(member, failure),
+                },
+                (Task::Leave(why) | Task::Refuse(why), None) => Done::left(member, why.clone()),
+            };
+            self.queue.done(member);
+            self.record(at, done);
+        }
+    }
+
+    /// Keeps what became of an operation, and tells it.
+    pub fn record(&self, at: usize, done: Done) {
+        let mut all = self.done.borrow_mut();
+        all[at] = Some(done.clone());
+        (self.tell)(&self.members[at], &done, &all);
+    }
+
+    /// Lets nothing new begin after the ledger failed.
+    fn stop(&self, member: &Member, failure: Failure) -> Done {
+        self.queue.close();
+        let done = Done::left(member, format!("the ledger failed: {:#}", failure.error));
+        self.failure.borrow_mut().get_or_insert(failure);
+        done
+    }
+
+    async fn one(&self, member: &Member, job: &Job, hands: &mut Hands) -> Result<Done, Failure> {
+        let now = hands.clock.now();
+        let overall = now.steady.after(job.policy.timeouts.overall);
+        let deadline = Deadline(self.end.map_or(overall, |end| end.min(overall)));
+        let wish = self.wish(member, job, deadline, now);
+        let claimed = drive::claim(&mut hands.ledger, &wish, &mut hands.clock, Patience::None).await;
+        Ok(match claimed.map_err(|error| Failure::of_store(&error))? {
+            Claimed::Ours(claim, history) => {
+                let operation =
+                    job.operation(member, claim.body().await.map_err(|error| Failure::of_store(&error))?)?;
+                self.run(Run { member, job, claim, history, operation, deadline }, hands).await
+            }
+            Claimed::Final(_, history) => {
+                let state = state::of(&history, Standing::Settled, now);
+                Done { history, state, left: Some("another process has settled it".into()), took: None }
+            }
+            Claimed::Busy(_, owner) => {
+                self.queue.busy(member);
+                let left = works_on_it(&owner);
+                Done { state: State::Running(owner), ..Done::left(member, left) }
+            }
+            Claimed::OtherPayload(..) | Claimed::Unknown(_) => {
+                Done::left(member, "the ledger was changed meanwhile: its key stands for something else")
+            }
+        })
+    }
+
+    fn wish(&self, member: &Member, job: &Job, deadline: Deadline, now: Now) -> Wish {
+        let opened = member.found.history.opened();
+        let opened = Opened {
+            // Nothing is opened: the body stays where it is.
+            body: StoredBody::Text("".into()),
+            key_until: job.key_until(now.wall),
+            deadline: now.wall.after(deadline.left(now.steady)),
+            why: Why::Replay,
+            owner: this_process(),
+            ..Opened::clone(opened)
+        };
+        let entry = EntryRule::Known { rejected: self.rejected_too };
+        Wish { key: member.found.key.clone(), opened: Arc::new(opened), body: Arc::new([]), entry }
+    }
+
+    async fn run(&self, run: Run<'_>, hands: &mut Hands) -> Done {
+        let Run { member, job, mut claim, mut history, operation, deadline } = run;
+        let mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
+        let mut wire = Wire::new(WireSettings {
+            answer_max_bytes: job.policy.sizes.response_bytes,
+            mask: mask.clone(),
+            wall: self.session.context.wall_clock(),
+            names: self.names.clone(),
+        });
+        let mut watcher = self.watcher(member, deadline);
+        let terms = Terms { policy: &job.policy, deadline, mask: &mask };
+        let Hands { clock, chance, .. } = hands;
+        let began = clock.now().steady;
+        let ports = Ports { transport: &mut wire, clock, entropy: chance, observer: &mut watcher };
+        let ended = drive::run(&mut claim, &mut history, &operation, &terms, ports).await;
+        self.signals.landed(&member.found.key);
+        let now = clock.now();
+        let took = Some(now.steady.since(began));
+        let state = match ended {
+            Ok(_) => state::of(&history, Standing::Settled, now),
+            Err(failed) => {
+                self.queue.close();
+                let failure = Failure::unrecorded(&failed.error, failed.may_have_left);
+                self.failure.borrow_mut().get_or_insert(failure);
+                State::Settled(failed.ended.settled.verdict)
+            }
+        };
+        if were_refused(&history) {
+            self.queue.refuse(&member.found.partner);
+        }
+        Done { history, state, left: None, took }
+    }
+
+    fn watcher(&self, member: &Member, deadline: Deadline) -> Watcher<'_> {
+        Watcher {
+            key: member.found.key.clone(),
+            screen: self.session.screen.clone(),
+            telling: self.telling,
+            clock: &self.session.local,
+            signals: self.signals.clone(),
+            events: self.events.clone(),
+            deadline,
+            asked_wait: None,
+            addr: None,
+        }
+    }
+}
+
+/// Returns whether the last attempt of the newest run met a 401 or 407: every other operation of the partner would, too
+/// (decisions 8).
+fn were_refused(history: &History) -> bool {
+    let newest = history.newest_claim();
+    let of_run = history.facts.iter().rev().filter(|recorded| recorded.n == newest);
+    let last = of_run.map(|recorded| &recorded.fact).find_map(|fact| match fact {
+        Fact::Finished(finished) => Some(finished.reason),
+        Fact::Settled(settled) => settled.last.as_ref().map(|last| last.reason),
+        _ => None,
+    });
+    matches!(last, Some(Reason::Credentials | Reason::ProxyCredentials))
+}
+
+/// Waits for all of a few futures. Each is asked at every wake, which is cheap for as many as there are workers.
+async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
+    poll_fn(|context| {
+        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
+        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+}

@@ -1,0 +1,214 @@
+//! What came of a batch: lines, tables, and the document `abide.replay/1`.
+
+use super::advice::Advice;
+use super::human::happened;
+use super::json::Standing;
+use super::known::{Known, State};
+use super::paint::Paint;
+use super::table::table;
+use abide::engine::facts::Fact;
+use abide::engine::verdict::Verdict;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What became of one operation.
+#[derive(Debug)]
+pub struct Member<'a> {
+    /// What is known of it now.
+    pub known: Known<'a>,
+    /// What to do next.
+    pub advice: Advice,
+    /// Why nothing was sent; `None` where it was run here.
+    pub left: Option<&'a str>,
+    /// How long its run took; `None` where there was none.
+    pub took: Option<Duration>,
+}
+
+impl Member<'_> {
+    /// Returns why it stands where it does, in a few words.
+    pub fn why(&self) -> String {
+        let last = || self.known.last().map(happened);
+        let newest = self.known.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Asked(_) => Some("the partner was asked".to_owned()),
+            Fact::Resolved(resolved) => Some(format!("{} said so", resolved.by)),
+            Fact::Finished(_) => last(),
+            Fact::Settled(settled) if settled.last.is_some() => last(),
+            _ => None,
+        });
+        newest.unwrap_or_else(|| "nothing was started".into())
+    }
+
+    /// Returns the line about it.
+    pub fn line(&self, paint: Paint) -> String {
+        let state = coloured(&self.known.state, paint);
+        let key = self.known.key;
+        match self.left {
+            None => format!("{key}: {state}, {}", self.why()),
+            Some(left) => format!("{key}: {state}; not sent: {left}"),
+        }
+    }
+
+    /// Returns whether nothing that runs by itself will settle it.
+    pub fn needs_a_person(&self) -> bool {
+        self.known.state.verdict() != Some(Verdict::Confirmed)
+    }
+}
+
+fn coloured(state: &State, paint: Paint) -> String {
+    let words = state.words();
+    match state.verdict() {
+        Some(Verdict::Confirmed) => paint.green(&words),
+        Some(Verdict::Rejected | Verdict::InDoubt) => paint.red(&words),
+        Some(Verdict::NotDone | Verdict::Accepted) | None => paint.yellow(&words),
+    }
+}
+
+/// The order in which states are told: what needs a person last.
+const STATES: [&str; 7] = ["confirmed", "accepted", "running", "pending", "not_done", "rejected", "in_doubt"];
+
+/// Returns how many operations stand where, in the order of [`STATES`]; none with 0.
+pub fn counts<'a>(states: impl Iterator<Item = &'a State> + Clone) -> Vec<(&'static str, usize)> {
+    let count = |name: &str| states.clone().filter(|state| state.name() == name).count();
+    STATES.iter().map(|name| (*name, count(name))).filter(|(_, count)| *count > 0).collect()
+}
+
+/// Returns the counts as words: `3 confirmed, 1 in doubt`.
+pub fn count_words(counts: &[(&str, usize)]) -> String {
+    let words = counts.iter().map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
+    words.collect::<Vec<_>>().join(", ")
+}
+
+/// Returns `1 operation`, `2 operations`.
+pub fn operations(count: usize) -> String {
+    match count {
+        1 => "1 operation".into(),
+        count => format!("{count} operations"),
+    }
+}
+
+/// Returns the tables at the end: how many stand where, then what is not done, with the next step.
+pub fn summary(members: &[Member<'_>]) -> String {
+    let not_sent = |name: &str| {
+        let left = members.iter().filter(|member| member.left.is_some() && member.known.state.name() == name).count();
+        if left == 0 { String::new() } else { left.to_string() }
+    };
+    let counts = counts(members.iter().map(|member| &member.known.state));
+    let rows = counts.iter().map(|(name, count)| vec![name.replace('_', " "), count.to_string(), not_sent(name)]);
+    let mut text = table(&["verdict", "operations", "not sent"], rows.collect());
+    let open: Vec<&Member<'_>> = members.iter().filter(|member| member.needs_a_person()).collect();
+    if !open.is_empty() {
+        let rows = open.iter().map(|member| {
+            vec![
+                member.known.key.to_string(),
+                member.known.state.words(),
+                member.left.map_or_else(|| member.why(), str::to_owned),
+                member.advice.brief.clone(),
+            ]
+        });
+        text += "\n\n";
+        text += &table(&["key", "verdict", "why", "next"], rows.collect());
+    }
+    text
+}
+
+/// `abide.replay/1`.
+#[derive(Debug, Serialize)]
+pub struct Replayed<'a> {
+    /// The schema.
+    pub schema: &'static str,
+    /// The exit status.
+    pub exit: i32,
+    /// The ledger.
+    pub ledger: String,
+    /// Nothing was sent: it was only shown.
+    pub dry_run: bool,
+    /// The signal that ended it.
+    pub signal: Option<&'static str>,
+    /// How many operations were selected.
+    pub selected: usize,
+    /// How many of them were run here.
+    pub run: usize,
+    /// How many stand where now.
+    pub counts: Counts,
+    /// How long it took, in milliseconds; null for a dry run.
+    pub took_ms: Option<u64>,
+    /// The operations, in the order in which they were sent first.
+    pub operations: Vec<ReplayedOne<'a>>,
+}
+
+/// How many operations stand where.
+#[derive(Debug, Default, Serialize)]
+pub struct Counts {
+    confirmed: usize,
+    rejected: usize,
+    not_done: usize,
+    in_doubt: usize,
+    accepted: usize,
+    running: usize,
+    pending: usize,
+}
+
+impl Counts {
+    /// Counts.
+    pub fn of<'a>(states: impl Iterator<Item = &'a State>) -> Counts {
+        let mut counts = Counts::default();
+        for state in states {
+            let count = match (state, state.verdict()) {
+                (State::Running(_), _) => &mut counts.running,
+                (_, None) => &mut counts.pending,
+                (_, Some(Verdict::Confirmed)) => &mut counts.confirmed,
+                (_, Some(Verdict::Rejected)) => &mut counts.rejected,
+                (_, Some(Verdict::NotDone)) => &mut counts.not_done,
+                (_, Some(Verdict::InDoubt)) => &mut counts.in_doubt,
+                (_, Some(Verdict::Accepted)) => &mut counts.accepted,
+            };
+            *count += 1;
+        }
+        counts
+    }
+}
+
+/// One operation of `abide.replay/1`.
+#[derive(Debug, Serialize)]
+pub struct ReplayedOne<'a> {
+    /// What is known.
+    #[serde(flatten)]
+    pub standing: Standing<'a>,
+    /// It was run here.
+    pub run: bool,
+    /// Why nothing was sent; for a dry run also what would be done.
+    pub why: Option<&'a str>,
+    /// How long its run took, in milliseconds; null where there was none.
+    pub took_ms: Option<u64>,
+}
+
+impl<'a> ReplayedOne<'a> {
+    /// Returns the document of one operation.
+    pub fn of(member: &'a Member<'a>) -> ReplayedOne<'a> {
+        ReplayedOne {
+            standing: Standing::of(&member.known, member.advice.clone()),
+            run: member.left.is_none(),
+            why: member.left,
+            took_ms: member.took.map(|took| u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide::engine::facts::Owner;
+
+    #[test]
+    fn states_are_counted_in_a_fixed_order_and_zeros_are_left_out() {
+        let states = [
+            State::Settled(Verdict::InDoubt),
+            State::Settled(Verdict::Confirmed),
+            State::Abandoned(Verdict::InDoubt),
+            State::Running(Owner::default()),
+        ];
+        let counts = counts(states.iter());
+        assert_eq!(count_words(&counts), "1 confirmed, 1 running, 2 in doubt");
+        assert_eq!(operations(1), "1 operation");
+    }
+}
