@@ -69,6 +69,8 @@ pub enum Why {
     Work,
     /// `abide rehearse`.
     Rehearse,
+    /// `abide ledger verify --accept-loss`: nothing was sent, and what was lost may have been.
+    Verify,
 }
 
 /// Who owns a claim: shown to people, never used to declare an owner dead where a lock can tell.

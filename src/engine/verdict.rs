@@ -149,6 +149,8 @@ pub enum Cause {
     Expired,
     /// A signal ended the run.
     Interrupted,
+    /// Lines of the ledger were lost, and a person accepted that.
+    Damage,
     /// Written by a newer version.
     #[serde(other)]
     Unknown,

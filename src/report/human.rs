@@ -204,6 +204,7 @@ fn cause(known: &Known<'_>, cause: Cause, told: &Verdicted<'_>) -> Option<String
         Cause::Answer | Cause::Unknown => return None,
         Cause::Status => "the partner's status answer says so".into(),
         Cause::Person => "a person said so".into(),
+        Cause::Damage => "lines of the ledger were lost".into(),
         Cause::AttemptsExhausted => match known.attempts() {
             1 => "the one allowed attempt is used up".into(),
             _ => "the allowed attempts are used up".into(),

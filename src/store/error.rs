@@ -123,6 +123,29 @@ pub enum StoreError {
         /// The longest that is written.
         max: usize,
     },
+    /// The key was used, and what became of it was lost with a part of the ledger.
+    Lost {
+        /// The key.
+        key: IdempotencyKey,
+        /// The claim that used it.
+        n: u64,
+    },
+    /// A live process works with the ledger, which must be left alone for this.
+    InUse {
+        /// The file.
+        path: PathBuf,
+        /// A claim that is alive.
+        n: u64,
+        /// The process that made it.
+        pid: u32,
+    },
+    /// What was written again is not on the disk.
+    NotPersisted {
+        /// The file.
+        path: PathBuf,
+        /// The offset of the first byte that differs.
+        byte: u64,
+    },
     /// A body that was kept beside the ledger is not what it was.
     BlobDamaged {
         /// Its file.
@@ -154,11 +177,17 @@ impl StoreError {
             StoreError::NewerFormat { .. } => "use the newer abide that wrote it",
             StoreError::NetworkFileSystem { .. } => "choose a local path, or pass --ledger-unsafe-fs at your own risk",
             StoreError::NoSpace { .. } => "free some space, then run the same command again",
-            StoreError::Damaged { .. } => "keep the file: `abide ledger list` still shows what can be read",
-            StoreError::LostEnd { .. } => "put the newest copy back: an older one does not know what was sent since",
-            StoreError::Sick { .. } => {
-                "check the disk, then remove that file: what was written last may not be on the disk"
+            StoreError::Damaged { .. } => {
+                "put a good copy back, or see `abide ledger verify`: with --accept-loss what was lost counts as in doubt"
             }
+            StoreError::LostEnd { .. } => {
+                "put the newest copy back: an older one does not know what was sent since. \
+                 `abide ledger verify --accept-loss` goes on without it"
+            }
+            StoreError::Sick { .. } => "check the disk, then run `abide ledger verify --repair`",
+            StoreError::NotPersisted { .. } => "copy the ledger to another disk",
+            StoreError::Lost { .. } => "ask the partner whether it happened; another key sends it again",
+            StoreError::InUse { .. } => "wait until that process ends, then run the same command again",
             StoreError::Locked { .. } => "look for a stopped abide process",
             StoreError::Unrecorded { source, .. } => return source.hint(),
             _ => return None,
@@ -205,6 +234,15 @@ impl fmt::Display for StoreError {
             }
             StoreError::TooLong { len, max } => {
                 write!(f, "a ledger line of {len} bytes is longer than {max}")
+            }
+            StoreError::Lost { key, n } => {
+                write!(f, "{key} was used by claim {n}, whose lines were lost: it may have been executed")
+            }
+            StoreError::InUse { path, n, pid } => {
+                write!(f, "process {pid} works with {}: its claim {n} is alive", path.display())
+            }
+            StoreError::NotPersisted { path, byte } => {
+                write!(f, "{} was written again, and is not on the disk from byte {byte}", path.display())
             }
             StoreError::BlobDamaged { path } => {
                 write!(f, "the body in {} is not what was stored", path.display())

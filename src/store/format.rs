@@ -148,6 +148,52 @@ pub fn note_line(note: &SetAside<'_>, at: Timestamp, durable: u64) -> Vec<u8> {
     seal(line.into_bytes(), durable)
 }
 
+/// Writes a note that a person accepted the loss of everything that is wrong before it. `n` is the highest claim number
+/// that was ever given, `lost` are the first and the last number of each part of it that is gone.
+pub fn accepted_line(n: u64, lost: &[(u64, u64)], at: Timestamp, durable: u64) -> Vec<u8> {
+    let lost = serde_json::to_string(lost).expect("numbers are JSON");
+    let line = format!("{{\"t\":\"note\",\"n\":{n},\"at\":\"{at}\",\"what\":\"accepted\",\"lost\":{lost}");
+    seal(line.into_bytes(), durable)
+}
+
+/// Writes that a key was used, and that what became of it is lost. Without a partner it may be anybody's.
+pub fn lost_line(n: u64, key: &IdempotencyKey, partner: Option<&PartnerName>, at: Timestamp, durable: u64) -> Vec<u8> {
+    let mut line = format!("{{\"t\":\"lost\",\"n\":{n},\"k\":").into_bytes();
+    serde_json::to_writer(&mut line, key).expect("a key is a JSON string");
+    write!(line, ",\"at\":\"{at}\"").expect("memory takes every write");
+    if let Some(partner) = partner {
+        line.extend_from_slice(b",\"partner\":");
+        serde_json::to_writer(&mut line, partner).expect("a name is a JSON string");
+    }
+    seal(line, durable)
+}
+
+/// What a `note` line is about.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Note {
+    /// `torn`, `bad`, `lost` or `repeated` for bytes that were set aside; `accepted`.
+    pub what: String,
+    /// Where the bytes were.
+    #[serde(default)]
+    pub offset: u64,
+}
+
+/// Reads a `note` line.
+pub fn note(line: &[u8]) -> Option<Note> {
+    serde_json::from_slice(line).ok()
+}
+
+/// Reads whose key a line names; the partner stands only on lines that begin or end something.
+pub fn whose(line: &[u8]) -> Option<(IdempotencyKey, Option<PartnerName>)> {
+    #[derive(Deserialize)]
+    struct Frame {
+        k: IdempotencyKey,
+        #[serde(default)]
+        partner: Option<PartnerName>,
+    }
+    serde_json::from_slice::<Frame>(line).ok().map(|frame| (frame.k, frame.partner))
+}
+
 /// Appends the fields of a JSON object, each with a comma before it.
 fn splice(line: &mut Vec<u8>, fields: &impl Serialize) {
     let start = line.len();

@@ -8,6 +8,7 @@ mod killed;
 mod long;
 mod person;
 mod suite;
+mod verify;
 
 macro_rules! conformance {
     ($house:expr => $module:ident: $($name:ident,)*) => {

@@ -42,7 +42,7 @@ fn owner() -> BoxedStrategy<Owner> {
 }
 
 fn why() -> BoxedStrategy<Why> {
-    select(vec![Why::Send, Why::Replay, Why::Work, Why::Rehearse]).boxed()
+    select(vec![Why::Send, Why::Replay, Why::Work, Why::Rehearse, Why::Verify]).boxed()
 }
 
 fn verdict() -> BoxedStrategy<Verdict> {
@@ -95,7 +95,7 @@ prop_compose! {
 }
 
 fn settled() -> BoxedStrategy<Fact> {
-    let cause = select(vec![Cause::Answer, Cause::Status, Cause::Deadline, Cause::Interrupted]);
+    let cause = select(vec![Cause::Answer, Cause::Status, Cause::Deadline, Cause::Interrupted, Cause::Damage]);
     (verdict(), cause, of(when()), of(finished()), of(response()))
         .prop_map(|(verdict, cause, retry_at, last, response)| {
             Fact::Settled(Box::new(Settled { verdict, cause, retry_at, last, response }))

@@ -81,6 +81,9 @@ fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: 
     let known = found.as_ref().map(|found| Known { history: &found.history, standing: found.standing });
     let entry = enter(known, wish.wanted());
     let Some(OnFile { row, history, .. }) = found else {
+        if let Some(n) = state.journal.operations().lost(Some(&opened.partner), &wish.key) {
+            return Err(StoreError::Lost { key: wish.key.clone(), n });
+        }
         if !wish.entry.opens() {
             return Ok(Step::Other(Claimed::Unknown(wish.key.clone())));
         }

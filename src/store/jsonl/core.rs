@@ -22,7 +22,7 @@ use std::time::Duration;
 const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// How a file becomes a disk; tests put faults in between.
-type Wrap = fn(File) -> Arc<dyn Disk>;
+pub type Wrap = fn(File) -> Arc<dyn Disk>;
 
 /// An open ledger.
 #[derive(Debug)]

@@ -36,6 +36,8 @@ pub struct Journal {
     durable: u64,
     operations: Operations,
     fault: Option<Fault>,
+    /// The offset before which a person has accepted what is wrong.
+    accepted: u64,
 }
 
 /// Why nothing may be claimed.
@@ -83,8 +85,8 @@ impl Journal {
             FirstLine::Foreign => return Err(StoreError::NotALedger { path: path() }),
         };
         let at = Position { end: end as u64 + 1, lines: 1 };
-        let (durable, operations, fault) = (0, Operations::default(), None);
-        Ok(Journal { place: place.clone(), disk, header, at, durable, operations, fault })
+        let (durable, accepted, operations, fault) = (0, 0, Operations::default(), None);
+        Ok(Journal { place: place.clone(), disk, header, at, durable, operations, fault, accepted })
     }
 
     /// Returns whether a file holds nothing yet: no byte, or a header whose writer died.
@@ -114,16 +116,24 @@ impl Journal {
         if len < self.at.end {
             return Err(StoreError::Replaced { path: self.place.ledger().into() });
         }
-        let Journal { disk, at, durable, operations, fault, .. } = self;
+        let Journal { disk, at, durable, operations, fault, accepted, .. } = self;
         let mut damage = Damage::default();
         let scanned = scan(&**disk, *at, len, &mut |piece| match piece {
             Piece::Bad(_) if reading == Reading::Unlocked => Next::Stop,
             Piece::Bad(bad) => damage.take(bad, fault),
             Piece::Line { offset, line, text, envelope } => {
                 let span = Span { offset, len: text.len().min(LINE_MAX) as u32, line };
-                match operations.take(span, text, envelope) {
-                    Ok(()) => *durable = (*durable).max(envelope.durable),
-                    Err(what) => fault_at(fault, what, line, offset),
+                match envelope.durable > offset {
+                    true => fault_at(fault, "bytes before this line are missing", line, offset),
+                    false => *durable = (*durable).max(envelope.durable),
+                }
+                if let Err(what) = operations.take(span, text, envelope) {
+                    fault_at(fault, what, line, offset);
+                }
+                if envelope.t == "note" && format::note(text).is_some_and(|note| note.what == "accepted") {
+                    // A person has accepted what is wrong before, and what that left in doubt was written down.
+                    *accepted = offset;
+                    *fault = None;
                 }
                 Next::On
             }
@@ -132,7 +142,7 @@ impl Journal {
         if reading == Reading::Locked && !damage.gave_up {
             damage.torn = len.saturating_sub(self.at.end);
         }
-        for bad in damage.bad.iter().filter(|bad| bad.from < self.durable) {
+        for bad in damage.bad.iter().filter(|bad| (self.accepted..self.durable).contains(&bad.from)) {
             fault_at(&mut self.fault, "a line that was acknowledged cannot be read any more", bad.line, bad.from);
         }
         Ok(damage)

@@ -3,21 +3,29 @@
 //! The rules are those of the ledger's design: intent is durable before a byte leaves, an outcome before it is
 //! reported; damage is never read as "absent".
 
+mod accept;
 mod blobs;
+mod check;
 mod claim;
 mod core;
 mod disk;
+mod finding;
 mod journal;
 mod locks;
 mod operations;
 mod place;
 mod reader;
+mod repair;
 mod resolve;
 mod scan;
 mod seen;
 
+pub use accept::{Accepted, accept_loss};
+pub use check::verify;
 pub use claim::JsonlClaim;
+pub use finding::{Finding, Kind, Remedy, Verified};
 pub use reader::{Found, Reader};
+pub use repair::{Repaired, repair};
 
 use self::core::Core;
 use super::{StoreError, Warning};

@@ -12,12 +12,16 @@ use std::collections::HashMap;
 /// The highest claim number, so that every one has its own lock byte.
 const N_MAX: u64 = 1 << 60;
 
+/// What is wrong with a line that is whole and says nothing that is known.
+pub const NOT_UNDERSTOOD: &str = "the line cannot be understood";
+
 /// Where the lines of all operations are.
 #[derive(Debug, Default)]
 pub struct Operations {
     rows: Vec<Row>,
     by_key: HashMap<IdempotencyKey, Vec<usize>>,
     by_claim: HashMap<u64, usize>,
+    lost: HashMap<IdempotencyKey, Vec<(Option<PartnerName>, u64)>>,
     newest_claim: u64,
     newest_n: u64,
 }
@@ -63,20 +67,17 @@ impl Operations {
     /// Takes a line in.
     ///
     /// # Errors
-    /// What is wrong with it, where its place contradicts the lines before it.
+    /// What is wrong with it, as [`Operations::judge`] says. It is left out then.
     pub fn take(&mut self, span: Span, text: &[u8], envelope: Envelope<'_>) -> Result<(), &'static str> {
-        if envelope.durable > span.offset {
-            return Err("bytes before this line are missing");
-        }
-        if envelope.t == "ledger" {
-            return Err("another ledger begins here");
-        }
+        let identity = self.judge(text, envelope)?;
         let Some(n) = envelope.n else { return Ok(()) };
-        if n == 0 || n > N_MAX {
-            return Err("the claim number is impossible");
-        }
-        match envelope.t {
-            "opened" | "reopened" | "resolved" => self.begin(n, span, text, envelope.t == "opened")?,
+        match (envelope.t, identity) {
+            (_, Some(identity)) => self.begin(n, span, identity),
+            ("note", _) => {}
+            ("lost", _) => {
+                let (key, partner) = format::whose(text).ok_or(NOT_UNDERSTOOD)?;
+                self.lost.entry(key).or_default().push((partner, n));
+            }
             // A line whose claim was set aside as never acknowledged belongs to nothing.
             _ => {
                 if let Some(&row) = self.by_claim.get(&n) {
@@ -97,32 +98,58 @@ impl Operations {
         Ok(())
     }
 
-    fn begin(&mut self, n: u64, span: Span, text: &[u8], first: bool) -> Result<(), &'static str> {
+    /// Returns whose a claim's line is; `None` for other lines.
+    ///
+    /// # Errors
+    /// What is wrong with the line, where it contradicts those before it.
+    pub fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<Identity>, &'static str> {
+        if envelope.t == "ledger" {
+            return Err("another ledger begins here");
+        }
+        let Some(n) = envelope.n else { return Ok(None) };
+        if n > N_MAX || (n == 0 && envelope.t != "note") {
+            return Err("the claim number is impossible");
+        }
+        let first = match envelope.t {
+            "opened" => true,
+            "reopened" | "resolved" => false,
+            _ => return Ok(None),
+        };
         if n <= self.newest_claim {
             return Err("the claim number was given before: two copies of a ledger were merged");
         }
-        let identity = format::identity(text).ok_or("the line cannot be understood")?;
-        let row = match (self.find(&identity.partner, &identity.key), first) {
-            (Some(_), true) => return Err("the operation was opened before: two copies of a ledger were merged"),
-            (None, false) => return Err("the operation was never opened: its first line is missing"),
-            (Some(row), false) => row,
-            (None, true) => self.open(identity)?,
+        let identity = format::identity(text).ok_or(NOT_UNDERSTOOD)?;
+        match (self.find(&identity.partner, &identity.key), first) {
+            (Some(_), true) => Err("the operation was opened before: two copies of a ledger were merged"),
+            (None, false) => Err("the operation was never opened: its first line is missing"),
+            (None, true) if identity.fp.is_none() => Err(NOT_UNDERSTOOD),
+            _ => Ok(Some(identity)),
+        }
+    }
+
+    fn begin(&mut self, n: u64, span: Span, identity: Identity) {
+        let row = match (self.find(&identity.partner, &identity.key), identity) {
+            (Some(row), _) => row,
+            (None, Identity { key, partner, fp: Some(fp) }) => self.open(key, partner, fp),
+            (None, Identity { fp: None, .. }) => unreachable!("it was judged: an operation begins with its payload"),
         };
         self.rows[row].newest = n;
         self.rows[row].spans.push(span);
         self.by_claim.insert(n, row);
         self.newest_claim = n;
-        Ok(())
     }
 
-    fn open(&mut self, identity: Identity) -> Result<usize, &'static str> {
-        let Identity { key, partner, fp } = identity;
-        let fp = fp.ok_or("the line cannot be understood")?;
+    fn open(&mut self, key: IdempotencyKey, partner: PartnerName, fp: Fingerprint) -> usize {
         let index = self.rows.len();
         self.by_key.entry(key.clone()).or_default().push(index);
         let (settled_confirmed, resolved_confirmed, spans) = (false, false, Vec::with_capacity(4));
         self.rows.push(Row { partner, key, fp, newest: 0, settled_confirmed, resolved_confirmed, spans });
-        Ok(index)
+        index
+    }
+
+    /// Returns whether a line is that of a claim whose number was given before.
+    pub fn is_claimed(&self, envelope: Envelope<'_>) -> bool {
+        matches!(envelope.t, "opened" | "reopened" | "resolved") && envelope.n.is_some_and(|n| n <= self.newest_claim)
     }
 
     /// Returns the operation of a partner's key.
@@ -133,6 +160,17 @@ impl Operations {
     /// Returns the operations with a key, of whatever partner.
     pub fn with_key(&self, key: &IdempotencyKey) -> &[usize] {
         self.by_key.get(key).map_or(&[], |rows| rows)
+    }
+
+    /// Returns the claim of a key that is known to have been used and of which nothing else is left.
+    pub fn lost(&self, partner: Option<&PartnerName>, key: &IdempotencyKey) -> Option<u64> {
+        let same = |whose: &Option<PartnerName>| partner.is_none() || whose.is_none() || whose.as_ref() == partner;
+        self.lost.get(key)?.iter().find(|(whose, _)| same(whose)).map(|(_, n)| *n)
+    }
+
+    /// Returns how many operations there are.
+    pub fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Returns the operations that `wanted` chooses, the one claimed last first.

@@ -92,13 +92,19 @@ impl Reader {
     /// Returns the operations with a key: of one partner, or of every partner that has it.
     ///
     /// # Errors
-    /// [`StoreError::Damaged`] where one of them cannot be read: it must not look absent.
+    /// [`StoreError::Damaged`] where one of them cannot be read, [`StoreError::Lost`] where only the key is left: it must
+    /// not look absent.
     pub fn find(&self, key: &IdempotencyKey, partner: Option<&PartnerName>) -> Result<Vec<Found>, StoreError> {
         let Some(journal) = &self.journal else { return Ok(Vec::new()) };
         let rows = journal.operations().with_key(key).iter();
-        rows.filter(|&&row| partner.is_none_or(|partner| journal.operations().row(row).partner == *partner))
+        let found: Vec<Found> = rows
+            .filter(|&&row| partner.is_none_or(|partner| journal.operations().row(row).partner == *partner))
             .map(|&row| self.found(journal, row))
-            .collect()
+            .collect::<Result<_, _>>()?;
+        match journal.operations().lost(partner, key) {
+            Some(n) if found.is_empty() => Err(StoreError::Lost { key: key.clone(), n }),
+            _ => Ok(found),
+        }
     }
 
     /// Returns every operation, the one claimed last first. One that cannot be read is left out with a warning.

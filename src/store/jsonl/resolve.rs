@@ -41,7 +41,10 @@ fn take(
     let end = state.journal.end();
     let operations = state.journal.operations();
     let Some(row) = operations.find(&resolved.partner, key) else {
-        return Ok((Resolving::Unknown, None, end));
+        return match operations.lost(Some(&resolved.partner), key) {
+            Some(n) => Err(StoreError::Lost { key: key.clone(), n }),
+            None => Ok((Resolving::Unknown, None, end)),
+        };
     };
     let n = operations.newest_n() + 1;
     let found = on_file(core, state, row)?;
