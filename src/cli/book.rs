@@ -33,9 +33,17 @@ pub fn open(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Jso
 /// # Errors
 /// There is none, or it cannot be read.
 pub fn read(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Reader, Failure> {
-    let reader = Reader::open(path, &options(choice, session)?).map_err(|error| Failure::of_store(&error))?;
+    let reader = peek(path, choice, session)?;
     warn(&session.screen, reader.warnings());
     Ok(reader)
+}
+
+/// Opens a ledger to read, and keeps what it noticed to itself.
+///
+/// # Errors
+/// As [`read`].
+pub fn peek(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Reader, Failure> {
+    Reader::open(path, &options(choice, session)?).map_err(|error| Failure::of_store(&error))
 }
 
 /// Returns every operation, newest first.

@@ -1,6 +1,5 @@
 //! Everything that is decided before anything runs: arguments to a plan.
 
-use super::Session;
 use super::args::SendArgs;
 use super::context::setting;
 use super::exit::Failure;
@@ -8,6 +7,7 @@ use super::ledger_place::{self, Place};
 use super::limits;
 use super::request;
 use super::world::{Blind, ProcessWorld};
+use super::{Session, control};
 use abide::drive::EntryRule;
 use abide::engine::facts::{Opened, Owner, Why};
 use abide::engine::moment::Timestamp;
@@ -19,7 +19,7 @@ use abide::profile::compose::{
     ComposeError, Composed, DeadlineFlag, Draft, HeaderFlag, KeySource, Stored, compose, restore,
 };
 use abide::profile::{self, Profile};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a send will do.
@@ -103,7 +103,10 @@ pub fn restored(
     let composed = &plan.composed;
     let stored = Stored { key, opened, body };
     let (operation, policy) = restore(plan.profile.as_ref(), &stored, Some(&composed.operation)).map_err(uncomposed)?;
-    let policy = Policy { timeouts: composed.policy.timeouts, retry: composed.policy.retry, ..policy };
+    let mut policy = Policy { timeouts: composed.policy.timeouts, retry: composed.policy.retry, ..policy };
+    if control::is_missing(&policy) {
+        control::set(&mut policy, composed.policy.status.as_ref().and_then(|status| status.control.clone()));
+    }
     Ok((operation, policy))
 }
 
@@ -141,14 +144,25 @@ pub fn profile_of(flag: Option<&str>, session: &Session) -> Result<Option<Profil
     load(&given.text, session).map(Some)
 }
 
+/// Finds and reads that profile without its secrets.
+///
+/// # Errors
+/// There is none of that name, or it is wrong.
+pub fn blind_profile_of(flag: Option<&str>, session: &Session) -> Result<Option<Profile>, Failure> {
+    let Some(given) = setting("profile", flag)? else { return Ok(None) };
+    load_blind(&find(&given.text, session)?).map(Some)
+}
+
 /// Finds and reads a profile.
 ///
 /// # Errors
 /// There is none of that name, or it is wrong.
 pub fn load(name: &str, session: &Session) -> Result<Profile, Failure> {
-    let home = session.context.config_home();
-    let path = profile::find(name, &session.context.cwd, home.as_deref()).map_err(refused)?;
-    load_file(&path)
+    load_file(&find(name, session)?)
+}
+
+fn find(name: &str, session: &Session) -> Result<PathBuf, Failure> {
+    profile::find(name, &session.context.cwd, session.context.config_home().as_deref()).map_err(refused)
 }
 
 /// Reads a profile.

@@ -81,7 +81,8 @@ fn faults(named: &[String]) -> Result<Vec<Fault>, Failure> {
 }
 
 fn rules(args: &RehearseArgs, faults: usize, session: &Session) -> Result<Rules, Failure> {
-    let profile = plan::profile_of(args.profile.as_deref(), session)?;
+    // The partner of a rehearsal takes no secret.
+    let profile = plan::blind_profile_of(args.profile.as_deref(), session)?;
     let policy = match &profile {
         None => unstated(),
         Some(profile) => {

@@ -7,12 +7,12 @@ use super::outcome::{Broken, Outcome, Ran, Reporter};
 use super::plan::{self, Plan};
 use super::signals::Signals;
 use super::watch::{EventLog, Telling, Watcher};
-use super::{Session, book, panics, state};
+use super::{Session, book, control, panics, state};
 use crate::report::progress;
 use abide::drive::{self, Claim, Claimed, Clock, Ledger, Patience, Ports, Terms, Wish};
 use abide::engine::deadline::Deadline;
 use abide::engine::entry::{Standing, is_ended};
-use abide::engine::facts::{Fact, History, Owner, Predecessor};
+use abide::engine::facts::{Fact, History, Owner, Predecessor, StoredBody};
 use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
 use abide::net::chance::Chance;
@@ -32,11 +32,12 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     let mut clock = SystemClock::new(session.context.wall_clock(), interrupt.clone());
     let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
     let now = clock.now();
-    let plan = plan::make(args, session, now.wall, &chance.key(now.wall), this_process())?;
+    let mut plan = plan::make(args, session, now.wall, &chance.key(now.wall), this_process())?;
     panics::hide(&plan.composed.mask);
     if args.show.curl || args.show.dry_run {
         return super::preview::show(args, &plan, session);
     }
+    control(&mut plan, args, session);
     let deadline = Deadline(now.steady.after(plan.composed.policy.timeouts.overall));
     let mut reporter = Reporter::new(args, session, &plan)?;
     let events = EventLog::open(args.show.events.as_deref(), session.format)?;
@@ -62,6 +63,20 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     session.screen.calm();
     reporter.signal = signals.first();
     reporter.report(&outcome?, clock.now())
+}
+
+/// Looks a control up where one is missing: the ledger is not read for anybody else.
+fn control(plan: &mut Plan, args: &SendArgs, session: &Session) {
+    let composed = &mut plan.composed;
+    let Place::File { path, .. } = &plan.place else { return };
+    if !control::is_missing(&composed.policy) || !path.exists() {
+        return;
+    }
+    // What is wrong with the ledger, the claim says.
+    let Ok(reader) = book::peek(path, &args.ledger, session) else { return };
+    let operation = &composed.operation;
+    let found = control::find(&reader, path, &operation.partner, &operation.key);
+    control::set(&mut composed.policy, found);
 }
 
 struct Run<'a> {
@@ -178,9 +193,24 @@ impl Run<'_> {
     {
         let body = match claim.body().await.map_err(|error| Failure::of_store(&error))? {
             Some(body) => body,
-            None => Arc::clone(&self.plan.composed.operation.request.body),
+            None => self.given_body(history)?,
         };
         super::plan::restored(self.plan, claim.key(), history.opened(), body)
+    }
+
+    /// Returns the body of the command line for an operation of which the ledger has only a hash: the same fingerprint
+    /// may have other bytes.
+    fn given_body(&self, history: &History) -> Result<Arc<[u8]>, Failure> {
+        let given = &self.plan.composed.operation.request.body;
+        let StoredBody::Hash { sha, .. } = &history.opened().body else { return Ok(Arc::clone(given)) };
+        match drive::sha256_hex(given) {
+            hash if hash == **sha => Ok(Arc::clone(given)),
+            hash => Err(Failure::usage(format!(
+                "the ledger has only a hash of this operation's body, and the body given now is another one; nothing was \
+                 sent: SHA-256 {hash}, recorded {sha}"
+            ))
+            .hint("give the same bytes as at the first send")),
+        }
     }
 
     /// Says under which key, before a byte leaves.

@@ -87,8 +87,17 @@ impl Known<'_> {
     }
 
     /// Returns the attempts that ended, oldest first.
+    ///
+    /// The one that ended a run stands in its `settled` line, in the story of the run itself in a line of its own, too.
     pub fn finished(&self) -> impl DoubleEndedIterator<Item = &Finished> {
-        self.history.facts.iter().filter_map(finished)
+        let facts = &self.history.facts;
+        let is_told = |at: usize| {
+            let of = |at: usize| facts.get(at).map(|recorded| &recorded.fact);
+            let Some(Fact::Settled(settled)) = of(at) else { return false };
+            let Some(Fact::Finished(before)) = at.checked_sub(1).and_then(of) else { return false };
+            settled.last.as_ref().is_some_and(|last| last.a == before.a)
+        };
+        facts.iter().enumerate().filter(move |(at, _)| !is_told(*at)).filter_map(|(_, recorded)| finished(recorded))
     }
 
     /// Returns the attempt that ended last.

@@ -3,5 +3,6 @@
 mod operations;
 mod processes;
 mod reading;
+mod replay;
 mod sandbox;
 mod usage;

@@ -71,7 +71,7 @@ impl Sandbox {
 pub fn filters() -> Vec<(&'static str, &'static str)> {
     vec![
         (r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]"),
-        (r"\b(in|after) (under )?\d[\d.]*(ms|s)\b([,;\n\r]| [(\[]|\)\n|$)", "$1 [TIME]$4"),
+        (r"\b(in|after) (under )?\d[\d.]*(ms|s)\b([,;\n\r<]| [(\[]|\)\n|$)", "$1 [TIME]$4"),
         // A wait counts from the end of the attempt: the millisecond in which it is told differs.
         (r"waiting \d[\d.]*ms", "waiting [TIME]"),
         (r#""until":"[^"]*""#, r#""until":"[AT]""#),

@@ -65,7 +65,7 @@ impl Report<'_> {
         let rows = self.members.iter().zip(self.tasks).map(|(member, task)| {
             let opened = member.found.history.opened();
             let request = format!("{} {}", opened.method, opened.url);
-            vec![member.found.key.to_string(), member.state.words(), request, words(task).to_owned()]
+            vec![member.found.key.to_string(), member.state.words(), request, words(task)]
         });
         table(&["key", "state", "request", "what would be done"], rows.collect())
     }
@@ -179,9 +179,9 @@ impl Report<'_> {
 }
 
 /// Returns what is done with an operation and why.
-fn words(task: &Task) -> &str {
+fn words(task: &Task) -> String {
     match task {
-        Task::Run(job) => &job.first,
-        Task::Leave(why) | Task::Refuse(why) => why,
+        Task::Run(job) => job.first.clone(),
+        Task::Leave(why) | Task::Refuse(why) => format!("nothing: {why}"),
     }
 }

@@ -21,7 +21,7 @@ use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::engine::view::View;
 use abide::profile::Profile;
-use abide::profile::compose::{Stored, restore};
+use abide::profile::compose::{ComposeError, Stored, restore};
 use std::collections::HashMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -120,20 +120,19 @@ impl<'a> Planner<'a> {
         let data = self.data(&opened.body)?;
         let stored = Stored { key: &member.found.key, opened, body: Arc::new([]) };
         let restored = restore(profile.as_deref(), &stored, None);
-        let (profile, (_, policy)) = match (restored, profile) {
+        let (profile, (operation, policy)) = match (restored, profile) {
             (Ok(restored), profile) => (profile, restored),
-            (Err(abide::profile::compose::ComposeError::OtherOrigin { .. }), Some(profile))
-                if self.settings.args.risk.force_profile =>
-            {
+            (Err(ComposeError::OtherOrigin { .. }), Some(profile)) if self.settings.args.risk.force_profile => {
                 let profile = Rc::new(Profile::clone(&profile).without_base_url());
                 let restored = restore(Some(&profile), &stored, None).map_err(|error| error.to_string())?;
                 (Some(profile), restored)
             }
-            (Err(error @ abide::profile::compose::ComposeError::OtherOrigin { .. }), Some(profile)) => {
+            (Err(error @ ComposeError::OtherOrigin { .. }), Some(profile)) => {
                 return Err(format!("{}: {error}; --force-profile ignores its base_url", profile.path.display()));
             }
             (Err(error), _) => return Err(error.to_string()),
         };
+        plan::refuse_proxy(&operation).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
         Ok(Job { policy, profile, first: String::new(), data })
     }
