@@ -5,7 +5,7 @@
 mod ledger;
 mod replay;
 
-pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, StateFilter};
+pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, LedgerVerifyArgs, StateFilter};
 pub use replay::{ReplayArgs, ResolveArgs};
 
 use abide::rehearse::partner::Fault;
@@ -88,7 +88,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Record what a person found out about an operation
     Resolve(ResolveArgs),
-    /// Read and export the ledger
+    /// Read, check and export the ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),
     /// Check and explain profiles

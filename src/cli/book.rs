@@ -23,7 +23,7 @@ pub fn known(found: &Found, now: Now) -> Known<'_> {
 /// # Errors
 /// It cannot be opened or made.
 pub fn open(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Jsonl, Failure> {
-    let ledger = Jsonl::open(path, &options(choice, session)?).map_err(|error| Failure::of_store(&error))?;
+    let ledger = Jsonl::open(path, &options(choice, session)).map_err(|error| Failure::of_store(&error))?;
     warn(&session.screen, ledger.warnings());
     Ok(ledger)
 }
@@ -43,7 +43,7 @@ pub fn read(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Rea
 /// # Errors
 /// As [`read`].
 pub fn peek(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Reader, Failure> {
-    Reader::open(path, &options(choice, session)?).map_err(|error| Failure::of_store(&error))
+    Reader::open(path, &options(choice, session)).map_err(|error| Failure::of_store(&error))
 }
 
 /// Returns every operation, newest first.
@@ -113,13 +113,14 @@ fn partner_of(name: &str, session: &Session) -> Result<Option<PartnerName>, Fail
     }
 }
 
-fn options(choice: &LedgerChoice, session: &Session) -> Result<Options, Failure> {
-    Ok(Options {
+/// Returns how a ledger is opened.
+pub fn options(choice: &LedgerChoice, session: &Session) -> Options {
+    Options {
         state: session.context.state_home().ok().map(|home| home.join("abide")),
         unsafe_fs: choice.ledger_unsafe_fs,
         boot: this_process().boot,
         now: session.now().wall,
-    })
+    }
 }
 
 /// Tells what a ledger noticed; details only to whoever asked for more.

@@ -55,7 +55,7 @@ const FLAGS: &[(&[&str], Said)] = &[
 const LATER: &[&str] =
     &["probe", "calibrate", "completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
 /// The same below `ledger` and `profile`.
-const LATER_BELOW: &[&str] = &["verify", "compact", "forget", "new", "schema"];
+const LATER_BELOW: &[&str] = &["compact", "forget", "new", "schema"];
 
 /// What to say about an argument that was not understood.
 #[derive(Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::args::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs};
 use super::book;
 use super::exit::{Exit, Failure};
-use super::{Format, Session, ledger_place, limits, status};
+use super::{Format, Session, ledger_place, limits, status, verify};
 use crate::report::export;
 use crate::report::human::happened;
 use crate::report::json::{Listed, Shown, Standing, line};
@@ -23,6 +23,7 @@ pub fn run(command: &LedgerCommand, session: &Session) -> Result<Exit, Failure> 
         LedgerCommand::List(args) => list(args, session),
         LedgerCommand::Show(args) => show(args, session),
         LedgerCommand::Export(args) => export(args, session),
+        LedgerCommand::Verify(args) => verify::run(args, session),
     }
 }
 

@@ -25,6 +25,7 @@ mod send;
 mod signals;
 mod state;
 mod status;
+mod verify;
 mod watch;
 mod world;
 

@@ -12,6 +12,8 @@ pub enum LedgerCommand {
     Show(LedgerShowArgs),
     /// Every operation in columns that stay the same, oldest first (--format jsonl|csv)
     Export(LedgerExportArgs),
+    /// Read everything and say what is damaged or lost
+    Verify(LedgerVerifyArgs),
 }
 
 /// `abide ledger list`.
@@ -95,6 +97,21 @@ is unknown is empty in CSV and null in JSON lines. Times are RFC 3339, UTC.
   valid_until  never sent at or after this time
   fingerprint  of the payload")]
 pub struct LedgerExportArgs {
+    /// Which ledger.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
+}
+
+/// `abide ledger verify`.
+#[derive(Args, Debug)]
+#[command(after_long_help = "Exit status: 0 nothing is wrong; 6 damaged, lost or not durable.")]
+pub struct LedgerVerifyArgs {
+    /// Write again what a failed sync left uncertain, and check it on the disk
+    #[arg(long, conflicts_with = "accept_loss")]
+    pub repair: bool,
+    /// Set damaged lines aside and go on with what is left; what they may have said counts as in doubt
+    #[arg(long)]
+    pub accept_loss: bool,
     /// Which ledger.
     #[command(flatten)]
     pub ledger: LedgerChoice,
