@@ -1,5 +1,7 @@
 //! The binary: arguments in; stdout, stderr and the exit status out. Seed and clock are fixed, folders are empty.
 
+mod killed;
+mod ledger;
 mod operations;
 mod processes;
 mod reading;
