@@ -133,8 +133,8 @@ fn stages(watch: &Watch, progress: &Progress, head_came: Option<Instant>) -> Sta
     Stages {
         resolve_us: None,
         connect_us: between(Some(watch.started()), progress.connected),
-        write_us: between(progress.connected, progress.done),
-        first_byte_us: between(progress.handed_over(), head_came),
+        write_us: between(progress.on_its_way(), progress.done),
+        first_byte_us: between(progress.done, head_came),
         body_us: between(head_came, head_came.map(|_| Instant::now())),
     }
 }

@@ -1,7 +1,7 @@
 //! What is written: from an operation or a question to a request of the HTTP client.
 
 use super::fault::Failure;
-use super::marks::{ConnectedLayer, MarkedBody, Marks};
+use super::marks::{ConnectedLayer, Current, MarkedBody, Marks};
 use crate::drive::{Call, Question};
 use crate::engine::exchange::{Fault, Stage};
 use crate::engine::operation::Header;
@@ -58,7 +58,7 @@ impl Outgoing {
 
     fn new(method: &str, url: Url, mut headers: HeaderMap, body: Bytes) -> Result<Outgoing, Failure> {
         let method = Method::from_bytes(method.as_bytes()).map_err(|error| unbuildable(&error.to_string()))?;
-        let marks = Marks::new(!body.is_empty());
+        let marks = Marks::default();
         // reqwest announces no length for an empty body, and some partners then wait for one (decisions 22).
         if body.is_empty() && matches!(method, Method::POST | Method::PUT | Method::PATCH) {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
@@ -71,9 +71,7 @@ impl Outgoing {
         }
         let mut request = Request::new(method, url);
         *request.headers_mut() = headers;
-        if !body.is_empty() {
-            *request.body_mut() = Some(Body::wrap(MarkedBody::new(body, &marks)));
-        }
+        *request.body_mut() = Some(Body::wrap(MarkedBody::new(body, &marks)));
         Ok(Outgoing { request, marks })
     }
 
@@ -87,8 +85,10 @@ impl Outgoing {
     /// # Errors
     /// The client cannot be built.
     pub fn aim(self, to: SocketAddr, read: Duration) -> Result<(Client, Request, Marks), Failure> {
+        let current = Current::default();
+        current.set(&self.marks);
         let client = Client::builder()
-            .connector_layer(ConnectedLayer(self.marks.clone()))
+            .connector_layer(ConnectedLayer(current))
             .dns_resolver(Arc::new(Only(to)))
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())

@@ -147,13 +147,13 @@ impl Watch {
 }
 
 /// Returns when the stage that is under way is over.
+///
+/// The connection is waited for from the start: also where a kept one gave the request back and another is dialled.
 fn stage_due(started: Instant, limits: &Limits, progress: &Progress) -> (Instant, Limit) {
-    let Some(connected) = progress.connected else {
-        return (after(started, limits.connect), Limit::Connect);
-    };
-    match progress.handed_over() {
-        Some(handed_over) => (after(handed_over, limits.read), Limit::Read),
-        None => (after(progress.taken.unwrap_or(connected), limits.write), Limit::Write),
+    match (progress.done, progress.taken.or(progress.connected)) {
+        (Some(done), _) => (after(done, limits.read), Limit::Read),
+        (None, Some(moved)) => (after(moved, limits.write), Limit::Write),
+        (None, None) => (after(started, limits.connect), Limit::Connect),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     fn each_stage_has_its_own_limit() {
         let started = Instant::now();
         let (later, latest) = (started + MS, started + 2 * MS);
-        let mut progress = Progress { has_body: true, ..Progress::default() };
+        let mut progress = Progress::default();
         assert_eq!(stage_due(started, &limits(), &progress), (started + 30 * MS, Limit::Connect));
         progress.connected = Some(later);
         assert_eq!(stage_due(started, &limits(), &progress), (later + 40 * MS, Limit::Write));
@@ -192,8 +192,8 @@ mod tests {
         assert_eq!(stage_due(started, &limits(), &progress), (latest + 40 * MS, Limit::Write));
         progress.done = Some(latest);
         assert_eq!(stage_due(started, &limits(), &progress), (latest + 50 * MS, Limit::Read));
-        let bodyless = Progress { connected: Some(later), ..Progress::default() };
-        assert_eq!(stage_due(started, &limits(), &bodyless), (later + 50 * MS, Limit::Read));
+        let kept = Progress { taken: Some(later), ..Progress::default() };
+        assert_eq!(stage_due(started, &limits(), &kept), (later + 40 * MS, Limit::Write));
     }
 
     #[tokio::test]

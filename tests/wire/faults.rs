@@ -61,6 +61,27 @@ async fn a_connection_reset_at_once_sent_nothing() {
 }
 
 #[tokio::test]
+async fn without_a_body_a_connection_that_never_took_the_request_sent_nothing() {
+    for (fault, expected) in [
+        (partner::Fault::AcceptFin, (Sent::Nothing, Stage::Write, Fault::Closed)),
+        (partner::Fault::AcceptRst, (Sent::Nothing, Stage::Write, Fault::Reset)),
+        (partner::Fault::Unsolicited408, (Sent::Nothing, Stage::Write, Fault::Closed)),
+    ] {
+        let run = once(fault, |sending| sending.body(0)).await;
+        unanswered(&run, expected, Verdict::NotDone, (0, 0, 0));
+    }
+}
+
+#[tokio::test]
+async fn without_a_body_a_request_that_nobody_answers_is_in_doubt() {
+    for (fault, seen) in [(partner::Fault::NeverRead, (0, 0, 0)), (partner::Fault::AllThenHang, (1, 1, 0))] {
+        let run = once(fault, |sending| sending.body(0)).await;
+        let expected = (Sent::Whole, Stage::FirstByte, Fault::TimedOut(Limit::Read));
+        unanswered(&run, expected, Verdict::InDoubt, seen);
+    }
+}
+
+#[tokio::test]
 async fn a_408_before_anything_was_asked_sent_nothing() {
     let run = once(partner::Fault::Unsolicited408, small).await;
     unanswered(&run, (Sent::Nothing, Stage::Write, Fault::Closed), Verdict::NotDone, (0, 0, 0));
