@@ -68,8 +68,12 @@ async fn requests(stream: &mut TcpStream, business: &Arc<Business>) -> io::Resul
         let pause = if matches!(turn.act, Act::ServeSlowly) { PAUSE } else { Duration::ZERO };
         read_body(stream, &mut buffer, &mut request, pause).await?;
         let reply = business.receive(request, turn.execution);
-        let act = if matches!(turn.act, Act::Serve | Act::ServeSlowly) { Act::Answer(reply) } else { turn.act };
-        play(stream, act).await?;
+        let last = matches!(turn.act, Act::ServeLast);
+        let serves = matches!(turn.act, Act::Serve | Act::ServeSlowly | Act::ServeLast);
+        play(stream, if serves { Act::Answer(reply) } else { turn.act }).await?;
+        if last {
+            stream.shutdown().await?;
+        }
     }
     Ok(())
 }

@@ -148,6 +148,9 @@ pub enum Act {
     ServeSlowly,
     /// The whole request is read; the business answers.
     Serve,
+    /// The whole request is read; the business answers, and nothing more is written. What comes after on the
+    /// connection is still read, and the business does it.
+    ServeLast,
     /// The whole request is read; this is the answer.
     Answer(Reply),
     /// The whole request is read, then the connection is closed.
