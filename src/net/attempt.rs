@@ -1,6 +1,7 @@
 //! One request and its answer, watched from the connection to the last byte.
 
 use super::fault::Failure;
+use super::line::Line;
 use super::marks::{Marks, Progress};
 use super::request::Outgoing;
 use super::watch::Watch;
@@ -8,7 +9,6 @@ use crate::engine::deadline::Limits;
 use crate::engine::exchange::{Answer, Ending, Fault, Headers, Outcome, Sent, Stage, Stages};
 use crate::engine::moment::Timestamp;
 use reqwest::Response;
-use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -23,31 +23,30 @@ pub(super) struct Carried {
     pub failure: Option<Failure>,
     /// The wall clock when the head came.
     pub head_at: Option<Timestamp>,
+    /// Both messages are complete, so the connection may carry another request.
+    pub clean: bool,
 }
 
 impl Carried {
     /// Returns the outcome of a request of which nothing left.
     pub fn nothing_sent(stage: Stage, failure: Failure) -> Carried {
         let outcome = Outcome::Unanswered { sent: Sent::Nothing, stage, fault: failure.fault };
-        Carried { outcome, stages: Stages::default(), failure: Some(failure), head_at: None }
+        Carried { outcome, stages: Stages::default(), failure: Some(failure), head_at: None, clean: false }
     }
 }
 
-/// Sends a request to one address and reads the answer. Returns what is known when a limit runs out.
+/// Sends a request over a line and reads the answer. Returns what is known when a limit runs out.
 pub(super) async fn carry(
     outgoing: Outgoing,
-    to: SocketAddr,
+    line: &Line,
     limits: Limits,
     answer_max_bytes: usize,
     wall: impl Fn() -> Timestamp,
 ) -> Carried {
     let mut watch = Watch::new(limits);
-    let (client, request, marks) = match outgoing.aim(to, limits.read) {
-        Ok(aimed) => aimed,
-        Err(failure) => return Carried::nothing_sent(Stage::Connect, failure),
-    };
+    let (request, marks) = outgoing.parts();
     let head = {
-        let mut sending = pin!(client.execute(request));
+        let mut sending = pin!(line.send(request, &marks));
         let head = watch.head(sending.as_mut(), &marks).await;
         // Before the request is let go: what is known from here on must stay true.
         if !matches!(head, Ok(Ok(_))) {
@@ -76,7 +75,7 @@ fn is_uninvited(response: &Response, progress: &Progress) -> bool {
 
 fn unanswered(watch: &Watch, progress: &Progress, failure: Failure) -> Carried {
     let outcome = Outcome::Unanswered { sent: progress.sent(), stage: progress.stage(), fault: failure.fault };
-    Carried { outcome, stages: stages(watch, progress, None), failure: Some(failure), head_at: None }
+    Carried { outcome, stages: stages(watch, progress, None), failure: Some(failure), head_at: None, clean: false }
 }
 
 async fn answered(
@@ -92,8 +91,9 @@ async fn answered(
     let mut body = Vec::new();
     let (ending, failure) = read_body(&mut response, watch, max_bytes, &mut body).await;
     let progress = marks.abandon();
+    let clean = ending == Ending::Complete && progress.sent() == Sent::Whole;
     let outcome = Outcome::Answered(Answer { status, headers, body, ending });
-    Carried { outcome, stages: stages(watch, &progress, Some(head_came)), failure, head_at: Some(head_at) }
+    Carried { outcome, stages: stages(watch, &progress, Some(head_came)), failure, head_at: Some(head_at), clean }
 }
 
 /// Reads a body until it ends, is cut, or is longer than `max_bytes`.

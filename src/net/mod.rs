@@ -1,18 +1,21 @@
 //! The wire: the only user of sockets and of the HTTP client.
 //!
-//! Every attempt runs on a connection of its own to one address, over HTTP/1.1, and answers one question above all:
-//! how far did the request get? ([`crate::engine::exchange::Sent`]). What partners and networks do wrong is a value.
+//! Every attempt goes to one address over HTTP/1.1, on a connection of its own unless [`Reuse`] allows another, and
+//! answers one question above all: how far did the request get? ([`crate::engine::exchange::Sent`]). What partners and
+//! networks do wrong is a value.
 
 mod attempt;
 pub mod chance;
 pub mod clock;
 mod fault;
+mod line;
 mod marks;
 mod names;
 pub mod proxy;
 mod request;
 mod watch;
 
+pub use line::Reuse;
 pub use names::Names;
 
 use crate::drive::{Call, Permit, Question, Transport};
@@ -23,13 +26,14 @@ use crate::engine::secret::Mask;
 use attempt::{Carried, carry, micros};
 use clock::Wall;
 use fault::Failure;
+use line::{Line, Target};
 use request::{Outgoing, Place, parse_url, place};
 use reqwest::Url;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-/// What a [`Wire`] needs to know beside the operation.
+/// What a [`Wire`] needs to know beside the operation that it serves.
 #[derive(Clone, Debug)]
 pub struct WireSettings {
     /// More of an answer's body is not read.
@@ -42,18 +46,27 @@ pub struct WireSettings {
     pub names: Names,
 }
 
-/// The transport of one operation at a time.
+/// The transport of one operation at a time. A worker keeps one and serves one operation after the other with it.
 #[derive(Debug)]
 pub struct Wire {
     settings: WireSettings,
+    reuse: Reuse,
+    /// What the last request went over, unless something went wrong on it.
+    line: Option<Line>,
     /// How long the last lookup took, until an exchange takes it along.
     looked_up: Option<Duration>,
 }
 
 impl Wire {
-    /// Returns a transport. Nothing is opened before the first request.
+    /// Returns a transport. Nothing is opened before the first request, and every attempt opens its own connection.
     pub fn new(settings: WireSettings) -> Wire {
-        Wire { settings, looked_up: None }
+        Wire { settings, reuse: Reuse::Never, line: None, looked_up: None }
+    }
+
+    /// Turns to another operation. Where `reuse` allows it, its requests may travel on a connection that is still
+    /// open; with [`Reuse::Never`] none of them does, and none is left open for the operation after it.
+    pub fn serve(&mut self, settings: WireSettings, reuse: Reuse) {
+        *self = Wire { settings, reuse, line: self.line.take(), looked_up: None };
     }
 
     /// Returns the addresses that a URL leads to, within `limits.connect`.
@@ -88,9 +101,31 @@ impl Wire {
             },
         };
         let left = limits.after(started.elapsed());
-        let wall = self.settings.wall;
-        let carried = carry(outgoing, to, left, self.settings.answer_max_bytes, || wall.now()).await;
+        let target = Target::new(outgoing.url(), to, limits.read, self.reuse);
+        let carried = match self.line(target).await {
+            Ok(line) => self.send_over(line, outgoing, left).await,
+            Err(failure) => Carried::nothing_sent(Stage::Connect, failure),
+        };
         (carried, Some(to))
+    }
+
+    /// Takes the line that is there if it leads to `target`, else a new one.
+    async fn line(&mut self, target: Target) -> Result<Line, Failure> {
+        match self.line.take().filter(|line| line.leads_to(&target)) {
+            Some(line) => {
+                line.catch_up().await;
+                Ok(line)
+            }
+            None => Line::new(target),
+        }
+    }
+
+    /// Carries a request, and keeps the line only if both messages are complete.
+    async fn send_over(&mut self, line: Line, outgoing: Outgoing, limits: Limits) -> Carried {
+        let wall = self.settings.wall;
+        let carried = carry(outgoing, &line, limits, self.settings.answer_max_bytes, || wall.now()).await;
+        self.line = Some(line).filter(|_| carried.clean);
+        carried
     }
 
     /// Completes what came of a request that began at `started`.

@@ -1,27 +1,20 @@
 //! What is written: from an operation or a question to a request of the HTTP client.
 
 use super::fault::Failure;
-use super::marks::{ConnectedLayer, Current, MarkedBody, Marks};
+use super::marks::{MarkedBody, Marks};
 use crate::drive::{Call, Question};
-use crate::engine::exchange::{Fault, Stage};
+use crate::engine::exchange::Fault;
 use crate::engine::operation::Header;
 use bytes::Bytes;
-use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
-use reqwest::{Body, Client, Method, Request, Url};
+use reqwest::{Body, Method, Request, Url};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A longer head is not sent: hyper would flush a part of it before it asks for the body, and the marks would lie.
 ///
 /// Source: hyper 1.12 buffers 8 KiB + 400 KiB before it flushes; this is far below, and above what servers take.
 const HEAD_MAX_BYTES: usize = 128 * 1024;
-
-/// Silent connections are probed this often, so that a middlebox does not forget them while the partner works.
-///
-/// Source: reqwest's default, stated here so that it stays.
-const KEEPALIVE: Duration = Duration::from_secs(15);
 
 /// Who asks, where the user does not say: some partners refuse a request without it.
 const AGENT: &str = concat!("abide/", env!("CARGO_PKG_VERSION"));
@@ -80,39 +73,9 @@ impl Outgoing {
         self.request.url()
     }
 
-    /// Returns the request, the marks that it leaves, and a client that dials `to` and nothing else, once.
-    ///
-    /// # Errors
-    /// The client cannot be built.
-    pub fn aim(self, to: SocketAddr, read: Duration) -> Result<(Client, Request, Marks), Failure> {
-        let current = Current::default();
-        current.set(&self.marks);
-        let client = Client::builder()
-            .connector_layer(ConnectedLayer(current))
-            .dns_resolver(Arc::new(Only(to)))
-            .redirect(reqwest::redirect::Policy::none())
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .no_proxy()
-            .http1_only()
-            .pool_max_idle_per_host(0)
-            .tcp_nodelay(true)
-            .tcp_keepalive(KEEPALIVE)
-            // What we abandon must not be delivered later by the kernel (decisions 23).
-            .tcp_user_timeout(read.max(Duration::from_millis(1)))
-            .build()
-            .map_err(|error| Failure::of_client(error, Stage::Connect))?;
-        Ok((client, self.request, self.marks))
-    }
-}
-
-/// Resolves every name to one address, so that an attempt dials one address and its limits are not divided.
-struct Only(SocketAddr);
-
-impl Resolve for Only {
-    fn resolve(&self, _: Name) -> Resolving {
-        let addresses: Addrs = Box::new(std::iter::once(self.0));
-        Box::pin(std::future::ready(Ok(addresses)))
+    /// Returns the request and the marks that it leaves.
+    pub fn parts(self) -> (Request, Marks) {
+        (self.request, self.marks)
     }
 }
 
@@ -200,6 +163,7 @@ mod tests {
     use crate::engine::exchange::Limit;
     use crate::engine::operation::{self, Announce, Fingerprint, Guarded, IdempotencyKey, Operation, PartnerName};
     use crate::engine::secret::Secret;
+    use std::time::Duration;
 
     const LIMIT: Duration = Duration::from_millis(1500);
 

@@ -6,5 +6,6 @@
 
 mod faults;
 mod operations;
+mod reuse;
 mod run;
 mod status;

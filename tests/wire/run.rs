@@ -14,7 +14,7 @@ use abide::engine::secret::Mask;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::net::chance::Chance;
 use abide::net::clock::{Interrupt, SystemClock, Wall};
-use abide::net::{Names, Wire, WireSettings};
+use abide::net::{Names, Reuse, Wire, WireSettings};
 use abide::store::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,6 +35,7 @@ pub const LIMITS: Timeouts = Timeouts {
 /// A POST of a small JSON document with a key that nobody promised to honour.
 pub struct Sending {
     pub policy: Policy,
+    pub key: String,
     pub url: String,
     pub body: Vec<u8>,
     pub names: Names,
@@ -60,6 +61,7 @@ impl Sending {
         };
         Sending {
             policy,
+            key: KEY.into(),
             url: url.into(),
             body: PAYLOAD.into(),
             names: Names::default(),
@@ -78,6 +80,11 @@ impl Sending {
         self
     }
 
+    pub fn key(mut self, key: &str) -> Sending {
+        self.key = key.into();
+        self
+    }
+
     pub fn body(mut self, bytes: usize) -> Sending {
         self.body = vec![b'x'; bytes];
         self
@@ -92,12 +99,12 @@ impl Sending {
         let header = |name: &str, value: &str| Header { name: name.into(), value: Guarded::plain(value) };
         Operation {
             partner: PartnerName::new("partner").expect("a name"),
-            key: IdempotencyKey::new(KEY, 255).expect("a key"),
+            key: IdempotencyKey::new(&self.key, 255).expect("a key"),
             fingerprint: Fingerprint("v1:0".into()),
             request: Arc::new(Request {
                 method: self.policy.method.clone(),
                 url: Guarded::plain(&self.url),
-                headers: vec![header("Content-Type", "application/json"), header("Idempotency-Key", KEY)],
+                headers: vec![header("Content-Type", "application/json"), header("Idempotency-Key", &self.key)],
                 body: self.body.as_slice().into(),
             }),
             status_headers: Arc::new([]),
@@ -127,8 +134,31 @@ impl Sending {
         Wish { key: operation.key.clone(), opened: Arc::new(opened), body: Arc::clone(&operation.request.body), entry }
     }
 
-    /// Runs the operation to its verdict.
+    fn settings(&self) -> WireSettings {
+        WireSettings {
+            answer_max_bytes: self.policy.sizes.response_bytes,
+            mask: self.mask.clone(),
+            wall: Wall::System,
+            names: self.names.clone(),
+        }
+    }
+
+    /// Runs the operation to its verdict, with connections of its own.
     pub async fn run(self) -> Ran {
+        self.run_over(&mut Wire::new(self.settings()), None).await
+    }
+
+    /// Runs the operation to its verdict as a worker does that serves one after the other.
+    pub async fn run_on(self, wire: &mut Wire) -> Ran {
+        self.run_over(wire, Some(self.settings())).await
+    }
+
+    /// Returns a worker's transport.
+    pub fn worker(&self) -> Wire {
+        Wire::new(self.settings())
+    }
+
+    async fn run_over(&self, wire: &mut Wire, serve: Option<WireSettings>) -> Ran {
         let operation = self.operation();
         let mut clock = SystemClock::new(Wall::System, Interrupt::default());
         let begun = drive::Clock::now(&clock);
@@ -137,15 +167,12 @@ impl Sending {
         let Ok(Claimed::Ours(mut claim, mut history)) = claimed else { panic!("a fresh key is ours") };
         let deadline = Deadline(begun.steady.after(self.policy.timeouts.overall));
         let terms = Terms { policy: &self.policy, deadline, mask: &self.mask };
-        let mut transport = Wire::new(WireSettings {
-            answer_max_bytes: self.policy.sizes.response_bytes,
-            mask: self.mask.clone(),
-            wall: Wall::System,
-            names: self.names.clone(),
-        });
+        if let Some(settings) = serve {
+            wire.serve(settings, Reuse::of(&history, &self.policy, begun));
+        }
         let mut watched = Watched::default();
         let (mut entropy, observer) = (Chance::fixed(1), &mut watched);
-        let ports = Ports { transport: &mut transport, clock: &mut clock, entropy: &mut entropy, observer };
+        let ports = Ports { transport: wire, clock: &mut clock, entropy: &mut entropy, observer };
         let ended = drive::run(&mut claim, &mut history, &operation, &terms, ports).await.expect("memory never fails");
         let took = drive::Clock::now(&clock).steady.since(begun.steady);
         Ran {
