@@ -11,7 +11,7 @@ use super::args::ReplayArgs;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
 use super::watch::{EventLog, Telling};
-use super::{Session, book, state};
+use super::{Format, Session, book, state};
 use crate::report::known::State;
 use crate::report::progress;
 use crate::report::replay::{count_words, counts, operations};
@@ -57,7 +57,7 @@ fn consent(settings: &Settings<'_>, session: &Session, report: &Report<'_>, due:
         return Ok(());
     }
     if settings.is_sweeping()? {
-        report.list()?;
+        report.list();
         let question = format!("replay {} of the default ledger?", operations(due));
         let refusal = Failure::usage("nothing says which operations of the default ledger are meant; nothing was sent")
             .hint("name a KEY, -p PROFILE or --only STATE; --all takes them all");
@@ -141,11 +141,15 @@ impl Replay<'_> {
         }
     }
 
-    /// Tells of what is not run.
+    /// Keeps what is not run, and tells it, but to somebody at a terminal whom only the table would follow.
     fn leave(&self, batch: &Batch<'_>) {
+        let has_table = self.session.context.stderr_is_terminal && self.session.format == Format::Text;
         for (at, task) in self.tasks.iter().enumerate() {
-            if let Task::Leave(why) | Task::Refuse(why) = task {
-                batch.record(at, Done::left(&self.chosen.members[at], why.clone()));
+            let (Task::Leave(why) | Task::Refuse(why)) = task else { continue };
+            let done = Done::left(&self.chosen.members[at], why.clone());
+            match self.due == 0 && has_table {
+                true => batch.done.borrow_mut()[at] = Some(done),
+                false => batch.record(at, done),
             }
         }
     }

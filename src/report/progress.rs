@@ -34,7 +34,7 @@ pub fn bar(count: usize) -> ProgressBar {
             _ => write!(out, "{}", show_rounded(Duration::from_secs(state.eta().as_secs()))),
         };
     };
-    let style = ProgressStyle::with_template("{spinner} {bar:24} {pos}/{len} {rate}, {left} left{msg}")
+    let style = ProgressStyle::with_template("{spinner} [{bar:24}] {pos}/{len} {rate}, {left} left{msg}")
         .expect("the template is well formed")
         .with_key("rate", rate)
         .with_key("left", left)

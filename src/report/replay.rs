@@ -9,6 +9,7 @@ use super::table::table;
 use abide::engine::facts::Fact;
 use abide::engine::verdict::Verdict;
 use serde::Serialize;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// What became of one operation.
@@ -48,8 +49,14 @@ impl Member<'_> {
         }
     }
 
+    /// Returns where it stands, why, and what to do next, for a table.
+    fn cells(&self) -> [String; 3] {
+        let why = self.left.map_or_else(|| self.why(), str::to_owned);
+        [self.known.state.words(), why, self.advice.brief.clone()]
+    }
+
     /// Returns whether nothing that runs by itself will settle it.
-    pub fn needs_a_person(&self) -> bool {
+    fn needs_a_person(&self) -> bool {
         self.known.state.verdict() != Some(Verdict::Confirmed)
     }
 }
@@ -95,20 +102,39 @@ pub fn summary(members: &[Member<'_>]) -> String {
     let counts = counts(members.iter().map(|member| &member.known.state));
     let rows = counts.iter().map(|(name, count)| vec![name.replace('_', " "), count.to_string(), not_sent(name)]);
     let mut text = table(&["verdict", "operations", "not sent"], rows.collect());
-    let open: Vec<&Member<'_>> = members.iter().filter(|member| member.needs_a_person()).collect();
+    let open = open_rows(members);
     if !open.is_empty() {
-        let rows = open.iter().map(|member| {
-            vec![
-                member.known.key.to_string(),
-                member.known.state.words(),
-                member.left.map_or_else(|| member.why(), str::to_owned),
-                member.advice.brief.clone(),
-            ]
-        });
         text += "\n\n";
-        text += &table(&["key", "verdict", "why", "next"], rows.collect());
+        text += &table(&["key", "verdict", "why", "next"], open);
     }
     text
+}
+
+/// More operations that were left for the same reason, and that another replay takes up, share a row.
+const ALIKE: usize = 3;
+
+/// Returns a row for every operation that is not done, in order.
+fn open_rows(members: &[Member<'_>]) -> Vec<Vec<String>> {
+    let mut alike: HashMap<[String; 3], usize> = HashMap::new();
+    let open: Vec<_> = members.iter().filter(|member| member.needs_a_person()).map(|m| (m, m.cells())).collect();
+    let is_alike = |member: &Member<'_>| member.left.is_some() && member.advice.command.is_some();
+    for (_, cells) in open.iter().filter(|(member, _)| is_alike(member)) {
+        *alike.entry(cells.clone()).or_default() += 1;
+    }
+    let mut rows = Vec::new();
+    for (member, cells) in open {
+        let key = match alike.get(&cells).filter(|_| is_alike(member)) {
+            // Told already.
+            Some(0) => continue,
+            Some(&count) if count > ALIKE => {
+                alike.insert(cells.clone(), 0);
+                operations(count)
+            }
+            _ => member.known.key.to_string(),
+        };
+        rows.push(std::iter::once(key).chain(cells).collect());
+    }
+    rows
 }
 
 /// `abide.replay/1`.

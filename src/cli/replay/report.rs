@@ -18,6 +18,9 @@ use abide::engine::units::show_rounded;
 use abide::engine::verdict::Verdict;
 use nix::sys::signal::Signal;
 
+/// No more operations are listed above a question.
+const LISTED: usize = 20;
+
 /// Tells.
 #[derive(Debug)]
 pub struct Report<'a> {
@@ -46,23 +49,23 @@ impl Report<'_> {
             return Ok(Exit::Fine);
         }
         if !self.members.is_empty() {
-            self.session.print(&self.plan())?;
+            self.session.print(&self.plan(usize::MAX))?;
         }
         self.session.print(&format!("{}; nothing was sent", self.due()))?;
         Ok(Exit::Fine)
     }
 
-    /// Prints what would be replayed, for a question about it.
-    ///
-    /// # Errors
-    /// Never for stderr.
-    pub fn list(&self) -> Result<(), Failure> {
-        self.session.screen.say(&format!("{}\n{}", self.plan(), self.due()));
-        Ok(())
+    /// Says what would be replayed, for a question about it.
+    pub fn list(&self) {
+        let more = match self.members.len().saturating_sub(LISTED) {
+            0 => String::new(),
+            more => format!("\n… and {more} more: --dry-run shows them all"),
+        };
+        self.session.screen.say(&format!("{}{more}\n{}", self.plan(LISTED), self.due()));
     }
 
-    fn plan(&self) -> String {
-        let rows = self.members.iter().zip(self.tasks).map(|(member, task)| {
+    fn plan(&self, most: usize) -> String {
+        let rows = self.members.iter().zip(self.tasks).take(most).map(|(member, task)| {
             let opened = member.found.history.opened();
             let request = format!("{} {}", opened.method, opened.url);
             vec![member.found.key.to_string(), member.state.words(), request, words(task)]
@@ -88,8 +91,8 @@ impl Report<'_> {
             return screen.say(&human::verdict(&shown.known, &verdicted));
         }
         // On a terminal the bar counts what is well; in a log every operation has its line.
-        let is_counted = self.session.wants_spinner() && done.state.verdict() == Some(Verdict::Confirmed);
-        if !is_counted {
+        let is_well = done.left.is_none() && done.state.verdict() == Some(Verdict::Confirmed);
+        if !(is_well && self.session.wants_spinner()) {
             screen.talk(&shown.line(screen.paint));
         }
     }
