@@ -193,7 +193,9 @@ fn report(rows: &[Row], rules: &Rules, args: &RehearseArgs, session: &Session) -
     let doubts = rows.iter().filter(|row| row.verdict == Verdict::InDoubt).count();
     if doubts > 0 && rules.policy.status.is_none() {
         let which = if args.profile.is_some() { "the profile" } else { "a profile (-p)" };
-        session.screen.talk(&format!("{doubts} in doubt: with [status] in {which} abide would have asked the partner"));
+        session.screen.talk(&format!(
+            "{doubts} in doubt: with [status] in {which} abide asks the partner, also later: `abide replay KEY`"
+        ));
     }
     Ok(exit)
 }
@@ -221,8 +223,9 @@ async fn listen(fault: Fault, port: u16, session: &Session, interrupt: &Interrup
     let partner = Partner::start_at(fault.script(), place)
         .map_err(|error| Failure::local(error).while_doing(format!("cannot listen on 127.0.0.1:{port}")))?;
     session.print(&format!(
-        "a partner that {} listens on {} until Ctrl-C; send to it with\n\n    \
-         abide send POST {} --json '{{\"amount\":100}}' --ledger rehearsal.jsonl --deadline 5s\n",
+        "a partner that {} listens on {} until Ctrl-C; send to it, then bring it to a verdict\n\n    \
+         abide send POST {} --json '{{\"amount\":100}}' --key order-1 --ledger rehearsal.jsonl --deadline 5s\n    \
+         abide replay order-1 --ledger rehearsal.jsonl\n",
         fault.words(),
         partner.addr(),
         partner.url("/orders")

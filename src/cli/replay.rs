@@ -16,6 +16,7 @@ use crate::report::known::State;
 use crate::report::progress;
 use crate::report::replay::{count_words, counts, operations};
 use abide::drive::Clock;
+use abide::engine::facts::StoredBody;
 use abide::engine::moment::Now;
 use abide::net::Names;
 use abide::net::clock::{Interrupt, SystemClock};
@@ -40,6 +41,10 @@ pub fn run(args: &ReplayArgs, session: &Session) -> Result<Exit, Failure> {
     let chosen = Chosen::read(&settings, session, began)?;
     let mut planner = Planner::new(&settings, &chosen, &session.local, began);
     let tasks: Vec<Task> = chosen.members.iter().map(|member| planner.task(member)).collect();
+    let is_hashed = |member: &Member| matches!(member.found.history.opened().body, StoredBody::Hash { .. });
+    if settings.data.is_some() && !chosen.members.iter().any(is_hashed) {
+        session.screen.warn("-d is ignored: the ledger has the bodies, and they are sent as they were");
+    }
     let report = Report { settings: &settings, session, members: &chosen.members, tasks: &tasks, began };
     if args.show.dry_run {
         return report.dry_run();

@@ -65,7 +65,9 @@ pub fn advise(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
         State::Abandoned(verdict) | State::Settled(verdict) => match verdict {
             Verdict::Confirmed => Advice::words("nothing", "nothing: it is done"),
             Verdict::Rejected => {
-                Advice::words("change it", "change what the partner refused, and send it under a new key")
+                let again = command("replay", known, ground, " --only rejected");
+                let words = "change what the partner refused, and send it under a new key";
+                Advice::words("change it", format!("{words}; `{again}` tries the same once more"))
             }
             Verdict::NotDone => not_done(known, ground),
             Verdict::InDoubt => in_doubt(known, ground),

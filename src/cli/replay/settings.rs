@@ -2,7 +2,7 @@
 
 use super::super::args::{LedgerChoice, ReplayArgs, StateFilter};
 use super::super::exit::Failure;
-use super::super::{Format, Session, ledger_place, limits, output, plan, request};
+use super::super::{Format, Session, ledger_place, limits, output, panics, plan, request};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::units::parse_rate;
@@ -61,12 +61,14 @@ impl<'a> Settings<'a> {
         if args.show.events.as_deref() == Some("-") && session.format == Format::Json {
             return Err(Failure::usage("--events - and --format json both want stdout").hint("write --events FILE"));
         }
+        let profile = plan::profile_of(args.profile.as_deref(), session)?.map(Rc::new);
+        profile.iter().for_each(|profile| panics::hide(&profile.mask));
         Ok(Settings {
             args,
             path,
             only: (!only.is_empty()).then_some(only),
             keys,
-            profile: plan::profile_of(args.profile.as_deref(), session)?.map(Rc::new),
+            profile,
             rate,
             deadline: limits::deadline("deadline", args.pace.deadline.as_deref(), now)?,
             total: limits::deadline("total-deadline", args.pace.total_deadline.as_deref(), now)?,

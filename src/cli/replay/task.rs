@@ -2,7 +2,7 @@
 
 use super::super::args::StateFilter;
 use super::super::exit::Failure;
-use super::super::{control, plan};
+use super::super::{control, panics, plan};
 use super::choose::{Chosen, Member};
 use super::settings::Settings;
 use crate::report::known::State;
@@ -166,6 +166,7 @@ impl<'a> Planner<'a> {
         let Some(path) = &opened.profile else { return Ok(None) };
         let load = || {
             let profile = plan::load_file(Path::new(&**path)).map(Rc::new);
+            let profile = profile.inspect(|profile| panics::hide(&profile.mask));
             profile.map_err(|failure| format!("the profile that it was sent with: {}", failure.error))
         };
         match self.profiles.entry(path.clone()).or_insert_with(load) {
