@@ -40,6 +40,39 @@ fn a_torn_tail_is_set_aside_at_every_length() {
     assert!(whole < started_end);
 }
 
+/// A disk that lost some of the sectors that were never synced. Source: T1 of the ledger's design.
+#[test]
+fn any_of_the_last_sectors_may_be_lost() {
+    const SECTOR: usize = 512;
+    let house = OnDisk::quick();
+    house.confirm("k1");
+    let mut facts = vec![started(1)];
+    facts.extend((1..8).flat_map(|a| [finished(a, Evidence::Refused), waiting(), started(a + 1)]));
+    house.story("k2", &facts);
+    let (full, memory) = (house.bytes(), house.memory());
+    let known = fs::read(&memory).expect("a record");
+    let durable = nth_line_end(&full, 6);
+    let last = (full.len() - 1) / SECTOR;
+    assert!((last - 5) * SECTOR >= durable, "none of the sectors was acknowledged");
+    for lost in 0..64_usize {
+        let mut bytes = full.clone();
+        for sector in (0..6).filter(|bit| lost >> bit & 1 == 1).map(|bit| last - bit) {
+            bytes[sector * SECTOR..].iter_mut().take(SECTOR).for_each(|byte| *byte = 0);
+        }
+        house.put(&bytes);
+        house.confirm("k3");
+        assert!(matches!(claim(&mut house.process(), &wish("k1", "k1")), Claimed::Final(..)), "{lost:06b}");
+        assert!(matches!(claim(&mut house.process(), &wish("k3", "k3")), Claimed::Final(..)), "{lost:06b}");
+        let (_held, history) = ours(claim(&mut house.process(), &wish("k2", "k2")));
+        assert!(history.last_attempt() >= 1, "{lost:06b}: it was started, and that was durable");
+        assert!(house.reader().warnings().is_empty(), "{lost:06b}");
+        for line in house.lines().iter().filter(|line| !line.trim().is_empty()) {
+            serde_json::from_str::<serde_json::Value>(line).expect("every line is JSON");
+        }
+        fs::write(&memory, &known).expect("writes");
+    }
+}
+
 fn nth_line_end(bytes: &[u8], n: usize) -> usize {
     bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(n - 1).expect("a line").0 + 1
 }
