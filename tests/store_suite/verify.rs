@@ -383,3 +383,30 @@ fn fastrand_of(seed: u64) -> impl FnMut(usize) -> usize {
         (state % below as u64) as usize
     }
 }
+
+/// Source: the task of `abide ledger verify`: a ledger of a gigabyte is checked while one waits.
+#[test]
+#[ignore = "a measurement, for `cargo test --release`"]
+fn a_check_reads_three_hundred_megabytes_a_second() {
+    use abide::store::format::{Entry, fact_line};
+    let house = OnDisk::quick();
+    house.confirm("first");
+    let body = format!("{{\"amount\":12900,\"currency\":\"EUR\",\"note\":\"{}\"}}", "x".repeat(400));
+    let mut bytes = house.bytes();
+    for n in 2..200_000 {
+        let key = key(&format!("order-{n:09}"));
+        let opened = Fact::Opened(opened("one", StoredBody::Text(body.as_str().into()), BOOT).into());
+        let end = settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)));
+        let durable = bytes.len() as u64;
+        for fact in [opened, started(1), end] {
+            bytes.extend(fact_line(&Entry { n, key: &key, at: now().wall, fact: &fact, opened_at: None, durable }));
+        }
+    }
+    house.put(&bytes);
+    let began = std::time::Instant::now();
+    let verified = check(&house);
+    let speed = bytes.len() as f64 / 1e6 / began.elapsed().as_secs_f64();
+    assert_eq!((verified.findings, verified.operations), (vec![], 199_999));
+    eprintln!("{} MB at {speed:.0} MB/s", bytes.len() / 1_000_000);
+    assert!(speed >= 30.0, "{speed:.0} MB/s");
+}

@@ -88,20 +88,14 @@ impl House {
         House { folder: tempfile::tempdir().expect("a folder"), plan: Arc::default() }
     }
 
+    fn options(&self) -> Options {
+        let state = Some(self.folder.path().join("state"));
+        Options { state, unsafe_fs: false, boot: "here".into(), now: Timestamp::default() }
+    }
+
     fn open(&self) -> Result<Jsonl, StoreError> {
-        let options = Options {
-            state: Some(self.folder.path().join("state")),
-            unsafe_fs: false,
-            boot: "here".into(),
-            now: Timestamp::default(),
-        };
         PLAN.set(Some(self.plan.clone()));
-        let wrap = |file| -> Arc<dyn Disk> {
-            let plan = PLAN.take().expect("a plan");
-            PLAN.set(Some(plan.clone()));
-            Arc::new(Faulty(file, plan))
-        };
-        Core::open(&self.path(), &options, wrap).map(|core| Jsonl { core: Arc::new(core) })
+        Core::open(&self.path(), &self.options(), wrap).map(|core| Jsonl { core: Arc::new(core) })
     }
 
     fn path(&self) -> PathBuf {
@@ -118,6 +112,13 @@ impl House {
             other => panic!("not ours: {other:?}"),
         }
     }
+}
+
+/// Puts the plan of this thread's test under a file.
+fn wrap(file: File) -> Arc<dyn Disk> {
+    let plan = PLAN.take().expect("a plan");
+    PLAN.set(Some(plan.clone()));
+    Arc::new(Faulty(file, plan))
 }
 
 fn run<T>(future: impl Future<Output = T>) -> T {
@@ -255,4 +256,56 @@ fn short_writes_and_interruptions_lose_nothing() {
     let Ok(Claimed::Ours(_, history)) = house.claim(&mut ledger, "k1") else { panic!() };
     assert_eq!(history.facts[2].fact, settled(900));
     assert!(ledger.warnings().is_empty());
+}
+
+fn repair(house: &House) -> Result<Repaired, StoreError> {
+    let options = house.options();
+    PLAN.set(Some(house.plan.clone()));
+    repair::repair_on(&house.path(), &options, wrap)
+}
+
+/// Source: T5 of the ledger's design.
+#[test]
+fn whichever_sync_fails_the_ledger_stops_until_it_is_repaired() {
+    for failing in 0..4 {
+        let house = House::new();
+        let mut ledger = house.open().expect("opens");
+        let told = two_operations(&house, &mut ledger, failing);
+        assert_eq!(told.len(), failing, "an outcome or a claim is told for every sync that worked");
+        let sick = house.folder.path().join("l.jsonl.sick");
+        assert!(sick.exists());
+        assert!(matches!(house.claim(&mut house.open().expect("opens"), "k9"), Err(StoreError::Sick { .. })));
+        assert!(matches!(repair(&house), Err(StoreError::Unsynced { .. })), "the disk is still bad");
+        assert!(sick.exists());
+        house.plan.sync.store(false, Ordering::Relaxed);
+        let syncs = house.plan.syncs.load(Ordering::Relaxed);
+        let repaired = repair(&house).expect("the disk is well");
+        assert_eq!(house.plan.syncs.load(Ordering::Relaxed), syncs + 1, "once");
+        let (from, to) = repaired.rewritten.expect("something was written again");
+        assert!(from < to);
+        assert!(!sick.exists());
+        let mut ledger = house.open().expect("opens");
+        for key in told {
+            let claimed = house.claim(&mut ledger, key).expect("well");
+            let Claimed::Ours(_, history) = claimed else { panic!("{key}: {claimed:?}") };
+            assert!(history.last_attempt() == 1 || history.settled().is_some(), "{key} was told of");
+        }
+        house.ours(&mut ledger, "k9");
+    }
+}
+
+/// Runs two operations on a disk whose sync fails after so many, and returns what was told of.
+fn two_operations(house: &House, ledger: &mut Jsonl, failing: usize) -> Vec<&'static str> {
+    let mut told = Vec::new();
+    let syncs = |told: &Vec<&str>| house.plan.sync.store(told.len() == failing, Ordering::Relaxed);
+    for key in ["k1", "k2"] {
+        let Ok(Claimed::Ours(mut claim, _)) = house.claim(ledger, key) else { break };
+        for fact in [started(), settled(1)] {
+            syncs(&told);
+            if append(&mut claim, &fact, Durability::Now).is_ok() {
+                told.push(key);
+            }
+        }
+    }
+    told
 }
