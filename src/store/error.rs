@@ -139,6 +139,11 @@ pub enum StoreError {
         /// The process that made it.
         pid: u32,
     },
+    /// Another process uses the same file under another name, where it has other locks.
+    OtherName {
+        /// The file.
+        path: PathBuf,
+    },
     /// What was written again is not on the disk.
     NotPersisted {
         /// The file.
@@ -187,6 +192,7 @@ impl StoreError {
             StoreError::Sick { .. } => "check the disk, then run `abide ledger verify --repair`",
             StoreError::NotPersisted { .. } => "copy the ledger to another disk",
             StoreError::Lost { .. } => "ask the partner whether it happened; another key sends it again",
+            StoreError::OtherName { .. } => "a hard link or a bind mount: give every process the same path",
             StoreError::InUse { .. } => "wait until that process ends, then run the same command again",
             StoreError::Locked { .. } => "look for a stopped abide process",
             StoreError::Unrecorded { source, .. } => return source.hint(),
@@ -219,9 +225,7 @@ impl fmt::Display for StoreError {
                 "{} has lost its end or is an older copy: its newest claim is {found}, this machine has written {recorded}",
                 path.display()
             ),
-            StoreError::Sick { path } => {
-                write!(f, "an earlier sync of the ledger failed, says {}", path.display())
-            }
+            StoreError::Sick { path } => write!(f, "an earlier sync of the ledger failed, says {}", path.display()),
             StoreError::Unsynced { path, source } => write!(f, "cannot sync {}: {source}", path.display()),
             StoreError::Locked { path, waited } => {
                 write!(f, "{} stayed locked for {} ms", path.display(), waited.as_millis())
@@ -232,14 +236,15 @@ impl fmt::Display for StoreError {
             StoreError::Fenced { key, n, newest } => {
                 write!(f, "claim {n} of {key} was taken over by claim {newest}")
             }
-            StoreError::TooLong { len, max } => {
-                write!(f, "a ledger line of {len} bytes is longer than {max}")
-            }
+            StoreError::TooLong { len, max } => write!(f, "a ledger line of {len} bytes is longer than {max}"),
             StoreError::Lost { key, n } => {
                 write!(f, "{key} was used by claim {n}, whose lines were lost: it may have been executed")
             }
             StoreError::InUse { path, n, pid } => {
                 write!(f, "process {pid} works with {}: its claim {n} is alive", path.display())
+            }
+            StoreError::OtherName { path } => {
+                write!(f, "{} is in use under another name, whose locks are elsewhere", path.display())
             }
             StoreError::NotPersisted { path, byte } => {
                 write!(f, "{} was written again, and is not on the disk from byte {byte}", path.display())

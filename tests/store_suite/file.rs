@@ -155,6 +155,27 @@ fn a_symbolic_link_is_followed_and_kept() {
     assert!(matches!(claim(&mut house.process(), &wish("k1", "k1")), Claimed::Final(..)));
 }
 
+/// As a bind mount of the file alone, which a container gets: the lock file lies beside each name.
+#[test]
+fn a_ledger_that_is_in_use_under_another_name_is_refused() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let other = house.folder.path().join("other");
+    fs::create_dir(&other).expect("a folder");
+    let link = other.join("l.jsonl");
+    fs::hard_link(house.path(), &link).expect("a link");
+    let (held, _) = ours(claim(&mut house.process(), &wish("k2", "k2")));
+    match Jsonl::open(&link, &house.options()) {
+        Err(error @ StoreError::OtherName { .. }) => assert!(error.to_string().contains("another name"), "{error}"),
+        other => panic!("not refused: {other:?}"),
+    }
+    drop(held);
+    assert!(matches!(
+        claim(&mut Jsonl::open(&link, &house.options()).expect("free"), &wish("k1", "k1")),
+        Claimed::Final(..)
+    ));
+}
+
 #[test]
 fn links_that_go_round_are_refused() {
     let house = OnDisk::new();

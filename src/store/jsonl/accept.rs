@@ -7,6 +7,7 @@ use self::pen::Pen;
 use self::plan::Plan;
 use super::Options;
 use super::check::Check;
+use super::core::twin;
 use super::disk::Disk;
 use super::finding::Remedy;
 use super::journal::Journal;
@@ -55,12 +56,15 @@ pub fn accept_loss(path: &Path, options: &Options, owner: &Owner) -> Result<Acce
     let place = Place::find(path)?;
     // It is not made where it is missing.
     drop(place.open_to_read()?);
-    let disk: Arc<dyn Disk> = Arc::new(place.open_to_write()?);
+    let file = place.open_to_write()?;
+    let marked = twin(&place, &file)?;
+    let disk: Arc<dyn Disk> = Arc::new(file);
     if Journal::is_blank(&place, &*disk)? {
         return Ok(Accepted::default());
     }
     let mut check = Check::begin(&place, disk.clone(), options)?;
     let locks = Locks::open(&place)?;
+    locks.mark(&marked, &place)?;
     let _append = append(&locks)?;
     if sick(&place)?.is_some() {
         return Err(StoreError::Sick { path: place.sick() });

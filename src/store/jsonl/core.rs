@@ -61,11 +61,13 @@ impl Core {
         }
         let file = place.open_to_write()?;
         let mode = file.metadata().map_or(0, |found| found.permissions().mode() & 0o777);
+        let twin = twin(&place, &file)?;
         let disk = wrap(file);
         // Before the lock file is made: a file that is no ledger gets nothing beside it.
         let blank = Journal::is_blank(&place, &*disk)?;
         let mut journal = if blank { None } else { Some(Journal::load(&place, disk.clone())?) };
         let locks = Locks::open(&place)?;
+        locks.mark(&twin, &place)?;
         if blank {
             begin(&place, &locks, &*disk, options)?;
         }
@@ -235,7 +237,9 @@ impl Core {
         if stat_of(&there).identity == ours.identity {
             return Ok(());
         }
-        let disk = (self.wrap)(self.place.open_to_write()?);
+        let file = self.place.open_to_write()?;
+        self.locks.mark(&file, &self.place)?;
+        let disk = (self.wrap)(file);
         let journal = Journal::load(&self.place, disk)?;
         let (old, new) = (state.journal.header(), journal.header());
         if old.id != new.id || old.generation > new.generation {
@@ -318,6 +322,11 @@ fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Re
         drop(seen.begin(Record::default()));
     }
     Journal::begin(place, disk, &Header { v: VERSION, id: id.into(), generation: 0 }, options.now)
+}
+
+/// Opens the same file description once more: locks that are taken through one hold until both are closed.
+pub fn twin(place: &Place, file: &File) -> Result<File, StoreError> {
+    file.try_clone().map_err(|error| failed("open", place.ledger(), error))
 }
 
 /// How long to wait for a lock, time after time: short at first.

@@ -58,6 +58,15 @@ impl Locks {
         &self.path
     }
 
+    /// Refuses a ledger's file that somebody uses under another name: his locks are elsewhere. Holds for as long as the
+    /// file is open.
+    pub fn mark(&self, ledger: &File, place: &Place) -> Result<(), StoreError> {
+        match self.tell(self.kernel.mark(ledger))? {
+            true => Ok(()),
+            false => Err(StoreError::OtherName { path: place.ledger().into() }),
+        }
+    }
+
     /// Takes the right to append; `None` while another process has it. Not for two at once through one value.
     pub fn try_append(&self) -> Result<Option<Append<'_>>, StoreError> {
         Ok(self.tell(self.kernel.append_alone())?.then_some(Append(self)))
@@ -157,11 +166,30 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_used_with_another_lock_file_is_refused() {
+        let (folder, one, other) = two();
+        let path = folder.path().join("l.jsonl");
+        let place = Place::find(&path).expect("a place");
+        std::fs::write(&path, "").expect("a file");
+        let (ours, theirs) = (File::open(&path).expect("opens"), File::open(&path).expect("opens"));
+        one.mark(&ours, &place).expect("alone");
+        other.mark(&theirs, &place).expect("the same lock file");
+        let link = folder.path().join("link.jsonl");
+        std::fs::hard_link(&path, &link).expect("a link");
+        let elsewhere = Place::find(&link).expect("a place");
+        let (locks, file) = (Locks::open(&elsewhere).expect("opens"), File::open(&link).expect("opens"));
+        assert!(matches!(locks.mark(&file, &elsewhere), Err(StoreError::OtherName { .. })));
+        drop((ours, theirs));
+        locks.mark(&file, &elsewhere).expect("nobody else");
+    }
+
+    #[test]
     fn whole_file_locks_tell_the_same() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("l.lock");
         let open = || super::elsewhere::Kernel::new(File::create(&path).expect("a file"), &path);
         let (one, other) = (open(), open());
+        assert!(one.mark(&File::create(folder.path().join("l")).expect("a file")).expect("works"));
         assert!(one.append_alone().expect("works"));
         assert!(!other.append_shared().expect("works"));
         one.append_free().expect("works");

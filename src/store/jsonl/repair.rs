@@ -1,7 +1,7 @@
 //! Mends what can be mended without losing anything: a failed sync, and bytes that nobody was told are durable.
 
 use super::Options;
-use super::core::Wrap;
+use super::core::{Wrap, twin};
 use super::disk::{Disk, read_range, write_all};
 use super::finding::{Finding, Kind};
 use super::journal::{Journal, Reading};
@@ -72,13 +72,16 @@ pub fn repair_on(path: &Path, options: &Options, wrap: Wrap) -> Result<Repaired,
     let place = Place::find(path)?;
     // It is not made where it is missing.
     drop(place.open_to_read()?);
-    let disk = wrap(place.open_to_write()?);
+    let file = place.open_to_write()?;
+    let marked = twin(&place, &file)?;
+    let disk = wrap(file);
     let mut repaired = Repaired { rewritten: None, read_back: false, set_aside: Vec::new() };
     if Journal::is_blank(&place, &*disk)? {
         return Ok(repaired);
     }
     let mut journal = Journal::load(&place, disk.clone())?;
     let locks = Locks::open(&place)?;
+    locks.mark(&marked, &place)?;
     let _append = append(&locks)?;
     if let Some(sick) = sick(&place)? {
         let to = disk.stat().map_err(|error| failed("look at", place.ledger(), error))?.len;

@@ -7,10 +7,13 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const APPEND: u64 = 0;
 const LIVENESS: u64 = 1 << 40;
+/// Bytes of the ledger's own file, far beyond its end: each stands for a lock file.
+const MARKS: (u64, u64) = (1 << 50, (1 << 50) + (1 << 20));
 
 /// The locks of one open lock file.
 #[derive(Debug)]
@@ -62,23 +65,49 @@ impl Kernel {
         Ok(!free)
     }
 
+    /// Marks a ledger's file as used with this lock file, as long as it is open; false where somebody uses it with
+    /// another one.
+    ///
+    /// Locks belong to a file whatever it is called: a ledger that is reached through a hard link or a bind mount has
+    /// its lock file elsewhere, and nobody there hears of ours.
+    pub fn mark(&self, ledger: &File) -> io::Result<bool> {
+        let ours = self.0.metadata()?;
+        let byte = MARKS.0 + ours.dev().wrapping_mul(31).wrapping_add(ours.ino()) % (MARKS.1 - MARKS.0);
+        fcntl(ledger, FcntlArg::F_OFD_SETLK(&range(libc::F_RDLCK, byte, byte + 1)))?;
+        for (from, to) in [(MARKS.0, byte), (byte + 1, MARKS.1)] {
+            // A length of 0 would mean: to the end.
+            if from == to {
+                continue;
+            }
+            let mut other = range(libc::F_WRLCK, from, to);
+            fcntl(ledger, FcntlArg::F_OFD_GETLK(&mut other))?;
+            if other.l_type != libc::F_UNLCK as libc::c_short {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     fn set(&self, kind: Kind, byte: u64) -> io::Result<bool> {
         let kind = match kind {
             Kind::Shared => libc::F_RDLCK,
             Kind::Alone => libc::F_WRLCK,
             Kind::Free => libc::F_UNLCK,
         };
-        let range = libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: byte as libc::off_t,
-            l_len: 1,
-            l_pid: 0,
-        };
-        match fcntl(&self.0, FcntlArg::F_OFD_SETLK(&range)) {
+        match fcntl(&self.0, FcntlArg::F_OFD_SETLK(&range(kind, byte, byte + 1))) {
             Ok(_) => Ok(true),
             Err(Errno::EAGAIN | Errno::EACCES) => Ok(false),
             Err(errno) => Err(errno.into()),
         }
+    }
+}
+
+fn range(kind: libc::c_int, from: u64, to: u64) -> libc::flock {
+    libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: from as libc::off_t,
+        l_len: (to - from) as libc::off_t,
+        l_pid: 0,
     }
 }
