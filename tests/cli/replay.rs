@@ -303,6 +303,19 @@ fn a_control_is_found_in_the_ledger_by_a_send_and_by_a_replay() {
 }
 
 #[test]
+fn a_worker_keeps_its_connection_only_where_a_lost_answer_hurts_nobody() {
+    for (keys, connections) in [("[idempotency]\nsupported = true\n", 1), ("", 6)] {
+        let shop = Shop::new(Script::first(vec![unavailable(); 6], Turn::fine()), &format!("{RULES}{keys}"));
+        for at in 0..6 {
+            assert_eq!(shop.send(&format!("k{at}"), &[]), 3);
+        }
+        assert!(shop.replay(&[]).ends_with("exit 0"));
+        let seen = shop.host.seen();
+        assert_eq!((seen.connections, seen.executions), (6 + connections, 6), "{keys}");
+    }
+}
+
+#[test]
 fn an_empty_ledger_has_nothing_due_and_a_missing_one_is_an_error() {
     let sandbox = Sandbox::new();
     sandbox.write("empty.jsonl", "");

@@ -14,10 +14,12 @@ use abide::engine::entry::Standing;
 use abide::engine::facts::{Fact, History, Opened, StoredBody, Why};
 use abide::engine::moment::{Moment, Now};
 use abide::engine::operation::Operation;
+use abide::engine::policy::Sizes;
 use abide::engine::reason::Reason;
+use abide::engine::secret::Mask;
 use abide::net::chance::Chance;
 use abide::net::clock::SystemClock;
-use abide::net::{Names, Wire, WireSettings};
+use abide::net::{Names, Reuse, Wire, WireSettings};
 use abide::store::jsonl::{Jsonl, JsonlClaim, this_process};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -52,6 +54,7 @@ struct Hands {
     ledger: Jsonl,
     clock: SystemClock,
     chance: Chance,
+    wire: Wire,
 }
 
 /// An operation that is claimed.
@@ -103,7 +106,8 @@ impl Batch<'_> {
         let seed = self.session.context.seed;
         let workers = (0..jobs).map(|at| {
             let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
-            let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance };
+            let wire = Wire::new(self.settings(Mask::default(), Sizes::default()));
+            let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance, wire };
             Box::pin(self.worker(hands)) as Pin<Box<dyn Future<Output = ()> + '_>>
         });
         all(workers.collect()).await;
@@ -185,17 +189,12 @@ impl Batch<'_> {
     async fn run(&self, run: Run<'_>, hands: &mut Hands) -> Done {
         let Run { member, job, mut claim, mut history, operation, deadline } = run;
         let mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
-        let mut wire = Wire::new(WireSettings {
-            answer_max_bytes: job.policy.sizes.response_bytes,
-            mask: mask.clone(),
-            wall: self.session.context.wall_clock(),
-            names: self.names.clone(),
-        });
+        let Hands { clock, chance, wire, .. } = hands;
+        wire.serve(self.settings(mask.clone(), job.policy.sizes), Reuse::of(&history, &job.policy, clock.now()));
         let mut watcher = self.watcher(member, deadline);
         let terms = Terms { policy: &job.policy, deadline, mask: &mask };
-        let Hands { clock, chance, .. } = hands;
         let began = clock.now().steady;
-        let ports = Ports { transport: &mut wire, clock, entropy: chance, observer: &mut watcher };
+        let ports = Ports { transport: wire, clock, entropy: chance, observer: &mut watcher };
         let ended = drive::run(&mut claim, &mut history, &operation, &terms, ports).await;
         self.signals.landed(&member.found.key);
         let now = clock.now();
@@ -213,6 +212,11 @@ impl Batch<'_> {
             self.queue.refuse(&member.found.partner);
         }
         Done { history, state, left: None, took }
+    }
+
+    fn settings(&self, mask: Mask, sizes: Sizes) -> WireSettings {
+        let wall = self.session.context.wall_clock();
+        WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names: self.names.clone() }
     }
 
     fn watcher(&self, member: &Member, deadline: Deadline) -> Watcher<'_> {
