@@ -278,7 +278,10 @@ impl<'a> View<'a> {
     }
 
     fn settle(&mut self, recorded: &'a Recorded, settled: &'a Settled, current: bool) {
-        self.retry_at = settled.retry_at.map(|retry_at| (recorded, retry_at));
+        // An owner that was fenced off does not know what the newest run was told.
+        if current {
+            self.retry_at = settled.retry_at.map(|retry_at| (recorded, retry_at));
+        }
         if let Some(last) = &settled.last {
             let known = matches!(self.last, Some((finished, _)) if finished.a == last.a);
             if !(current && known) {

@@ -31,6 +31,23 @@ fn what_is_unsettled_is_due_unless_it_has_to_wait_longer_than_the_run() {
 }
 
 #[test]
+fn a_late_end_of_an_outdated_owner_moves_no_time_to_come_back() {
+    let settled = |n: u64, retry_at: Option<f64>, mut story: Story| {
+        let retry_at = retry_at.map(|seconds| at(seconds).wall);
+        let verdict = Verdict::InDoubt;
+        let settled = Settled { verdict, cause: Cause::WaitExceedsDeadline, retry_at, last: None, response: None };
+        story.n = n;
+        story.push(2.0, Fact::Settled(Box::new(settled)));
+        story
+    };
+    let taken_over = || Story::new(policy("POST")).next_run(1.0, Why::Replay, None);
+    for late in [None, Some(500.0)] {
+        let story = settled(1, late, settled(2, Some(100.0), taken_over()));
+        assert_eq!(due_at(&story, 3.0, |_| {}), Due::NotBefore(at(100.0).wall), "{late:?}");
+    }
+}
+
+#[test]
 fn a_retry_after_counts_as_well() {
     let story = Story::new(policy("POST")).attempt(1.0, Evidence::Refused, Again::Yes);
     let story = story.change(|last| last.not_before = Some(at(100.0).wall));
