@@ -16,6 +16,7 @@ impl World {
         let process = self.processes[who].clone();
         self.watch_time(who, question.limits.whole, "a question");
         self.watch_floors(process.id, false);
+        self.watch_return(who);
         if process.interrupted {
             self.broke("after a signal nothing new starts", || "a question".into());
         }

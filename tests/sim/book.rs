@@ -16,6 +16,8 @@ pub struct Entry {
     pub owner: Option<u32>,
     /// How often the machine had booted when the newest claim was written.
     pub boot: u32,
+    /// The owner of the newest claim was on another machine: which of its lines are here, nobody knows.
+    pub is_elsewhere: bool,
 }
 
 /// The ledger's file.
@@ -51,7 +53,14 @@ impl Book {
         }
         let history = History { facts: Vec::with_capacity(16) };
         let lines = Vec::with_capacity(16);
-        self.entries.push(Entry { key: key.clone(), history, lines, owner: None, boot: self.boots });
+        self.entries.push(Entry {
+            key: key.clone(),
+            history,
+            lines,
+            owner: None,
+            boot: self.boots,
+            is_elsewhere: false,
+        });
         self.entries.len() - 1
     }
 
@@ -109,6 +118,14 @@ impl Book {
         self.boots += 1;
     }
 
+    /// Takes the liveness of a claim away; its owner may go on.
+    pub fn orphan(&mut self, owner: u32, claim: u64, is_elsewhere: bool) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.owner == Some(owner)) {
+            assert_eq!(entry.history.newest_claim(), claim, "it owns the newest claim");
+            (entry.owner, entry.is_elsewhere) = (None, is_elsewhere);
+        }
+    }
+
     /// Returns the place in an entry of the first fact that `is`.
     pub fn find(&self, place: usize, is: impl Fn(&Recorded) -> bool) -> Option<usize> {
         self.entries[place].history.facts.iter().position(is)
@@ -128,7 +145,10 @@ fn has_open_attempt(facts: &[Recorded]) -> bool {
             _ => false,
         })
     };
-    facts.iter().any(|recorded| matches!(&recorded.fact, Fact::Started(started) if !ended(started.a)))
+    // What a person has ended is not open any more.
+    let decided = facts.iter().rposition(|recorded| matches!(recorded.fact, Fact::Resolved(_))).unwrap_or(0);
+    let is_open = |recorded: &Recorded| matches!(&recorded.fact, Fact::Started(started) if !ended(started.a));
+    facts[decided..].iter().any(is_open)
 }
 
 #[cfg(test)]

@@ -81,6 +81,21 @@ pub struct Weather {
 /// Nothing goes wrong.
 pub const FAIR: Weather = Weather { faults: 0, crashes: 0, steps: 0, disturbances: 0, full_disks: 0 };
 
+/// What the people of a story tend to do, each in percent of the chances for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Habits {
+    /// Commands after the first that are `replay`, not `send`.
+    pub replays: u64,
+    /// Commands with `--accept-duplicate`.
+    pub rash: u64,
+    /// Times between two commands in which somebody says what became of it.
+    pub words: u64,
+    /// Commands that stand still while they wait for an answer, long enough to be taken for dead.
+    pub stalls: u64,
+    /// Times between two commands in which somebody writes the same resource.
+    pub later_writes: u64,
+}
+
 /// Everything that a seed chooses beforehand.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -94,6 +109,8 @@ pub struct Case {
     pub valid_for: Option<Duration>,
     /// The weather until it clears.
     pub weather: Weather,
+    /// What people do.
+    pub habits: Habits,
 }
 
 impl Case {
@@ -127,6 +144,7 @@ impl Case {
             keyless: chance.odds(20),
             valid_for: chance.odds(12).then(|| chance.magnitude(200, 3_600_000)),
             weather: weather(chance),
+            habits: habits(chance),
             policy: Arc::new(policy),
         }
     }
@@ -256,6 +274,16 @@ fn weather(chance: &mut Chance) -> Weather {
         steps: chance.pick(&[0, 0, 0, 40]),
         disturbances: chance.pick(&[0, 0, 0, 5]),
         full_disks: chance.pick(&[0, 0, 0, 15]),
+    }
+}
+
+fn habits(chance: &mut Chance) -> Habits {
+    Habits {
+        replays: chance.pick(&[0, 30, 60, 100]),
+        rash: chance.pick(&[0, 0, 0, 0, 40]),
+        words: chance.pick(&[0, 0, 0, 40]),
+        stalls: chance.pick(&[0, 0, 0, 30]),
+        later_writes: chance.pick(&[0, 0, 0, 40]),
     }
 }
 

@@ -10,17 +10,25 @@ use abide::engine::resolution::{Ruling, rule};
 use std::fmt;
 use std::sync::Arc;
 
-/// The disk is full.
+/// Why the ledger takes no line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskFull;
+pub enum Refused {
+    /// The disk is full.
+    DiskFull,
+    /// A later claim works on the key: no attempt may start.
+    Fenced,
+}
 
-impl fmt::Display for DiskFull {
+impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the disk is full")
+        f.write_str(match self {
+            Refused::DiskFull => "the disk is full",
+            Refused::Fenced => "a later claim works on it",
+        })
     }
 }
 
-impl std::error::Error for DiskFull {}
+impl std::error::Error for Refused {}
 
 /// A process's way to the book.
 #[derive(Debug)]
@@ -45,16 +53,16 @@ pub struct Held {
 
 impl Ledger for Shelf {
     type Claim = Held;
-    type Error = DiskFull;
+    type Error = Refused;
 
-    async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<Held>, DiskFull> {
+    async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<Held>, Refused> {
         self.world.hazard(self.who).await;
         let claimed = self.world.lock().claim(&self.world, self.who, wish, now)?;
         self.world.hazard(self.who).await;
         Ok(claimed)
     }
 
-    async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, DiskFull> {
+    async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, Refused> {
         let mut world = self.world.lock();
         let place = world.book.place(key);
         let Some(known) = world.known(place) else { return Ok(Resolving::Unknown) };
@@ -75,7 +83,7 @@ impl Ledger for Shelf {
 }
 
 impl World {
-    fn claim(&mut self, shared: &Shared, who: usize, wish: &Wish, now: Now) -> Result<Claimed<Held>, DiskFull> {
+    fn claim(&mut self, shared: &Shared, who: usize, wish: &Wish, now: Now) -> Result<Claimed<Held>, Refused> {
         let place = self.wanted(wish);
         if self.known(place).is_none() && !wish.entry.opens() {
             return Ok(Claimed::Unknown(wish.key.clone()));
@@ -105,8 +113,10 @@ impl World {
         let n = self.book.next_claim();
         self.line(who, place, Recorded { n, at: now.wall, steady: None, fact: fact.clone() }, &fact);
         let process = self.processes[who].id;
+        self.processes[who].claim = n;
         let entry = self.book.entry_mut(place);
         entry.owner = Some(process);
+        entry.is_elsewhere = false;
         let (key, mut history) = (entry.key.clone(), entry.history.clone());
         history.facts.last_mut().expect("it was written just now").steady = Some(now.steady);
         history.facts.reserve(16);
@@ -136,7 +146,8 @@ impl World {
         unsettled.unwrap_or_else(|| self.book.place(&wish.key))
     }
 
-    fn known(&self, place: usize) -> Option<Known<'_>> {
+    /// Returns what the ledger has at a place; `None` where that is nothing.
+    pub fn known(&self, place: usize) -> Option<Known<'_>> {
         let entry = self.book.entry(place);
         let history = &entry.history;
         if history.facts.is_empty() {
@@ -146,7 +157,7 @@ impl World {
             Standing::Settled
         } else if entry.owner.is_some() {
             Standing::Live
-        } else if entry.boot == self.book.boots {
+        } else if entry.boot == self.book.boots && !entry.is_elsewhere {
             Standing::DeadSameBoot
         } else {
             Standing::DeadElsewhere
@@ -167,15 +178,15 @@ impl World {
     }
 
     /// Fails where the disk is full.
-    fn write(&mut self, who: usize) -> Result<(), DiskFull> {
+    fn write(&mut self, who: usize) -> Result<(), Refused> {
         let Some(left) = self.disk_full_in else { return Ok(()) };
         self.disk_full_in = left.checked_sub(1);
         if self.disk_full_in.is_some() {
             return Ok(());
         }
-        self.processes[who].disk_failed = true;
+        self.processes[who].write_failed = true;
         self.note(|| "the disk is full".into());
-        Err(DiskFull)
+        Err(Refused::DiskFull)
     }
 
     fn line(&mut self, who: usize, place: usize, recorded: Recorded, fact: &Fact) {
@@ -186,7 +197,7 @@ impl World {
 }
 
 impl Claim for Held {
-    type Error = DiskFull;
+    type Error = Refused;
 
     fn key(&self) -> &IdempotencyKey {
         &self.key
@@ -196,11 +207,11 @@ impl Claim for Held {
         self.n
     }
 
-    async fn body(&self) -> Result<Option<Arc<[u8]>>, DiskFull> {
+    async fn body(&self) -> Result<Option<Arc<[u8]>>, Refused> {
         Ok(None)
     }
 
-    async fn read(&self, body: &StoredBody) -> Result<Option<Arc<[u8]>>, DiskFull> {
+    async fn read(&self, body: &StoredBody) -> Result<Option<Arc<[u8]>>, Refused> {
         Ok(match body {
             StoredBody::Text(text) => Some(text.as_bytes().into()),
             StoredBody::Bytes(bytes) => Some(bytes[..].into()),
@@ -208,10 +219,16 @@ impl Claim for Held {
         })
     }
 
-    async fn append(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), DiskFull> {
+    async fn append(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), Refused> {
         self.world.hazard(self.who).await;
         {
             let mut world = self.world.lock();
+            let newest = world.book.entry(self.place).history.newest_claim();
+            if matches!(fact, Fact::Started(_)) && newest != self.n {
+                world.processes[self.who].write_failed = true;
+                world.note(|| format!("claim {} is fenced off by claim {newest}", self.n));
+                return Err(Refused::Fenced);
+            }
             world.write(self.who)?;
             let recorded = Recorded { n: self.n, at: now.wall, steady: None, fact: fact.clone() };
             world.line(self.who, self.place, recorded, fact);

@@ -238,9 +238,15 @@ impl Partner {
         }
     }
 
-    /// Returns whether one of the first `sends` sends was, or will be, executed. Meaningful at the end of time.
-    pub fn executed_among(&self, sends: usize) -> bool {
-        self.executions.iter().any(|execution| execution.send < sends)
+    /// Returns whether a send was, or will be, executed. Meaningful at the end of time.
+    pub fn has_executed(&self, send: usize) -> bool {
+        self.executions.iter().any(|execution| execution.send == send)
+    }
+
+    /// Returns whether nothing is under way at `now`, and nothing is worked on.
+    pub fn is_idle(&self, now: Moment) -> bool {
+        let over = |came: Came| came.worked_until.is_none_or(|until| until <= now);
+        self.requests.iter().all(|request| request.came.is_some_and(over))
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::watch::{Broken, Floor, Said, Send, Told};
 use crate::world::World;
 use abide::drive::{Call, Ended};
-use abide::engine::facts::{Fact, Finished, Recorded, Says, Settled};
+use abide::engine::facts::{About, Fact, Finished, Recorded, Says, Settled};
 use abide::engine::verdict::{Evidence, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,10 @@ impl World {
         let place = self.book.place(&call.operation.key);
         let claim = self.book.entry(place).history.newest_claim();
         self.note(|| format!("process {} sends attempt {} {:?}", process.id, call.a, call.limits));
+        self.processes[who].sent += 1;
         self.watch_intent(place, claim, call);
+        self.watch_leave(who, place, call);
+        self.watch_return(who);
         self.watch_bytes(place, call);
         self.watch_time(who, call.limits.whole, "an attempt");
         if call.limits.whole + WRITING < self.case.policy.min_attempt {
@@ -38,7 +41,7 @@ impl World {
         if process.interrupted {
             self.broke("after a signal nothing new starts", || format!("attempt {}", call.a));
         }
-        if process.disk_failed {
+        if process.write_failed {
             self.broke("nothing is sent after a failed write", || format!("attempt {}", call.a));
         }
         let valid_until = self.book.entry(place).history.opened().valid_until;
@@ -47,11 +50,13 @@ impl World {
             self.broke("nothing is sent after valid_until", || format!("at {wall}"));
         }
         self.watch_floors(process.id, true);
-        self.watch_backoff(place, claim, call.hop.is_some());
+        self.watch_backoff(who, place, claim, call.hop.is_some());
         let send = Send {
             process: process.id,
             place,
             a: call.a,
+            began: self.now,
+            ended: None,
             is_hop: call.hop.is_some(),
             ambiguous: true,
             accepted: false,
@@ -83,8 +88,7 @@ impl World {
         if !own || !(safe || durable(begun) && durable(first)) {
             self.broke("nothing is sent before its intent is durable", || format!("attempt {}", call.a));
         }
-        let settled =
-            |recorded: &Recorded| matches!(&recorded.fact, Fact::Settled(settled) if settled.verdict.is_final());
+        let settled = |recorded: &Recorded| of_claim(recorded) && matches!(recorded.fact, Fact::Settled(_));
         if self.book.find(place, settled).is_some() {
             self.broke("a settled operation stays settled", || format!("attempt {}", call.a));
         }
@@ -127,9 +131,11 @@ impl World {
     /// Checks that no Retry-After is undercut: of any earlier answer for an attempt, of status answers for a question.
     pub fn watch_floors(&mut self, process: u32, attempt: bool) {
         let (now, stepped) = (self.now, self.stepped);
+        let is_fenced = self.is_fenced(process);
         let holds = |floor: &&Floor| {
             let seen_here = floor.process == process;
-            let told_truly = stepped.is_none_or(|stepped| stepped < floor.born);
+            // What a later claim was told, an owner that is fenced off does not know.
+            let told_truly = !is_fenced && stepped.is_none_or(|stepped| stepped < floor.born);
             (attempt || !floor.for_attempts) && (seen_here || told_truly)
         };
         let floor = self.watch.floors.iter().filter(holds).map(|floor| floor.until).max();
@@ -138,7 +144,7 @@ impl World {
         }
     }
 
-    fn watch_backoff(&mut self, place: usize, claim: u64, is_hop: bool) {
+    fn watch_backoff(&mut self, who: usize, place: usize, claim: u64, is_hop: bool) {
         let facts = &self.book.entry(place).history.facts;
         let run = || facts.iter().filter(|recorded| recorded.n == claim).map(|recorded| &recorded.fact);
         // Once absence is proven, the next attempt is as good as the first.
@@ -148,7 +154,7 @@ impl World {
         if is_hop || absent || of != claim || attempts == 0 {
             return;
         }
-        let backoff = &self.case.policy.retry.backoff;
+        let backoff = self.rules(self.processes[who].errand).retry.backoff;
         let least = backoff.after(u32::try_from(attempts).expect("few attempts"), 0.0);
         let waited = self.now.since(ended);
         if waited + ROUNDING < least {
@@ -182,18 +188,29 @@ impl World {
                 self.broke("attempts are counted without gaps", || format!("{} after {so_far}", started.a));
             }
             Fact::Finished(finished) => self.watch_evidence(process, place, finished, line),
-            Fact::Settled(settled) => self.watch_settled(process, place, settled, line),
-            Fact::Asked(_) => self.remember_floor(process, line, false),
+            Fact::Settled(settled) => self.watch_settled(process, place, n, settled, line),
+            Fact::Asked(asked) => {
+                self.remember_floor(process, line, false);
+                if asked.about == About::Operation && asked.says == Says::Rejected {
+                    self.watch.nothing_happened();
+                }
+            }
+            Fact::Opened(_) => self.watch_opened(process),
+            Fact::Reopened(_) => self.watch_reopened(process, place),
             _ => {}
         }
     }
 
-    fn watch_settled(&mut self, process: u32, place: usize, settled: &Settled, line: u64) {
+    fn watch_settled(&mut self, process: u32, place: usize, n: u64, settled: &Settled, line: u64) {
         if let Some(last) = &settled.last {
             self.watch_evidence(process, place, last, line);
         }
-        let said = Said { verdict: settled.verdict, at: self.now, sends: self.watch.sends.len() };
+        let late = (n < self.book.entry(place).history.newest_claim()).then_some(process);
+        let said = Said { verdict: settled.verdict, at: self.now, sends: self.watch.sends.len(), late };
         self.watch.said.push(said);
+        if late.is_none() && matches!(settled.verdict, Verdict::NotDone | Verdict::Rejected) {
+            self.watch.nothing_happened();
+        }
     }
 
     fn watch_evidence(&mut self, process: u32, place: usize, finished: &Finished, line: u64) {
@@ -237,7 +254,7 @@ impl World {
         if verdict == Verdict::InDoubt && self.case.policy.method.is_safe() {
             self.broke("a safe method is never in doubt", String::new);
         }
-        let sends = &self.watch.sends;
+        let sends = &self.watch.sends[self.watch.cleared..];
         let doubtful = self.watch.lost || sends.iter().any(|send| send.ambiguous);
         let accepted = self.watch.lost || self.watch.saw_progress || sends.iter().any(|send| send.accepted);
         if verdict == Verdict::InDoubt && !doubtful {
@@ -251,8 +268,9 @@ impl World {
     /// Compares everything that was told with what the partner did, when nothing is under way any more.
     pub fn watch_truth(&mut self) {
         let done = self.partner.executions.len();
-        if self.case.counts_executions() && done > 1 {
-            self.broke("it happens at most once", || format!("{done} executions"));
+        let allowed = 1 + self.watch.granted;
+        if self.case.counts_executions() && done > allowed {
+            self.broke("it happens at most once", || format!("{done} executions, {allowed} allowed"));
         }
         let safe = self.case.policy.method.is_safe();
         for said in std::mem::take(&mut self.watch.said) {
@@ -263,7 +281,7 @@ impl World {
                 Verdict::Confirmed if !happened => {
                     self.broke("confirmed means that it happened", || "nothing was executed".into());
                 }
-                Verdict::Rejected | Verdict::NotDone if self.partner.executed_among(said.sends) => {
+                Verdict::Rejected | Verdict::NotDone if self.was_executed(&said) => {
                     self.broke("rejected and not_done mean that it never happens", || format!("{}", said.verdict));
                 }
                 _ => {}
@@ -279,6 +297,15 @@ impl World {
                 self.broke("evidence never invents an execution", || format!("send {}", told.send));
             }
         }
+    }
+}
+
+impl World {
+    /// Returns whether something was executed that a run speaks of at its end.
+    fn was_executed(&self, said: &Said) -> bool {
+        let sends = self.watch.sends[..said.sends].iter();
+        let meant = |send: &Send| said.late.is_none_or(|process| send.process == process);
+        sends.enumerate().any(|(index, send)| meant(send) && self.partner.has_executed(index))
     }
 }
 

@@ -1,51 +1,25 @@
 //! A story: somebody runs the same command until it exits 0, through bad weather first and fair weather then.
 
-use crate::case::{Case, Keys, ORIGIN};
+use crate::case::{Case, Keys};
 use crate::chance::Chance;
-use crate::hands::{Dice, Eyes, Watchmaker};
-use crate::ledger::Shelf;
+use crate::command::{Errand, Outcome, command, key, operation};
 use crate::partner::{self, Will};
 use crate::watch::Broken;
-use crate::wire::Wire;
 use crate::world::{Shared, World};
-use abide::drive::{Claim, Claimed, EntryRule, Patience, Ports, Terms, Wish, claim, run};
-use abide::engine::deadline::Deadline;
-use abide::engine::entry::is_final;
-use abide::engine::facts::{History, Opened, Owner, StoredBody, Why};
-use abide::engine::operation::{
-    Announce, Fingerprint, Guarded, Header, IdempotencyKey, Operation, PartnerName, Request,
-};
-use abide::engine::secret::Mask;
-use abide::engine::verdict::Verdict;
+use abide::engine::entry::{continues_without_key, is_final};
+use abide::engine::facts::{History, Why};
+use abide::engine::operation::Operation;
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// What everybody sends.
-const BODY: &str = r#"{"amount":"12.90","id":"order-1"}"#;
 /// Commands in fair weather after which every question that can be answered must be.
 const FAIR_COMMANDS: u32 = 12;
 /// The deadline of such a command: time for two absent answers the longest `settle` apart.
 const FAIR_DEADLINE: Duration = Duration::from_secs(240);
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3_600);
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// A run came to a verdict.
-    Ended(Verdict),
-    /// The ledger had a final verdict.
-    Final(Verdict),
-    /// Another process had the key until the deadline.
-    Busy,
-    /// The ledger failed.
-    Failed,
-    /// It was killed.
-    Killed,
-}
 
 /// What is known of a story when it is over.
 #[derive(Clone, Debug)]
@@ -64,10 +38,14 @@ pub struct Report {
     pub story: Vec<String>,
 }
 
-struct Stage {
-    world: Shared,
-    operation: Operation,
-    dice: Chance,
+/// Where a story is played.
+pub struct Stage {
+    /// The world.
+    pub world: Shared,
+    /// What everybody wants done.
+    pub operation: Operation,
+    /// Where the dice of each process come from.
+    pub dice: Chance,
     runs: u64,
     kills: u64,
 }
@@ -81,48 +59,67 @@ pub fn play(seed: u64, trace: bool) -> Report {
     let world = Shared::new(World::new(case, chance, trace));
     let mut stage = Stage { world, operation, dice, runs: 0, kills: 0 };
     let mut last = stage.storm();
-    if !is_over(last) && !stage.world.lock().is_decided() {
+    if !last.is_over() && !stage.world.lock().is_decided() {
         last = stage.calm();
     }
     stage.end(last)
-}
-
-fn is_over(outcome: Outcome) -> bool {
-    matches!(outcome, Outcome::Ended(verdict) | Outcome::Final(verdict) if verdict.is_final())
 }
 
 impl Stage {
     fn storm(&mut self) -> Outcome {
         let commands = self.world.lock().chance.between(1, 4);
         let mut last = Outcome::Killed;
-        for _ in 0..commands {
-            last = self.commands();
-            if is_over(last) || self.world.lock().is_decided() {
-                return last;
+        for command in 0..commands {
+            last = self.commands(command > 0);
+            // What is decided stays so, whoever comes by.
+            let over = last.is_over() || self.world.lock().is_decided();
+            if over && !self.world.lock().chance.odds(30) {
+                break;
             }
             self.time_passes();
         }
+        self.take_back();
         last
     }
 
-    /// Runs one command, or two at a time.
-    fn commands(&mut self) -> Outcome {
-        let (allowed, two, why) = {
-            let mut world = self.world.lock();
-            let allowed = world.case.policy.timeouts.overall;
-            // Two sends without a key at the same time may well be meant as two operations.
-            let two = !world.case.keyless && allowed < MINUTE / 6 && world.chance.odds(30);
-            let why = if world.chance.odds(25) { Why::Replay } else { Why::Send };
-            (allowed, two, why)
-        };
-        if two { self.two_commands(allowed, why) } else { self.one_command(allowed, why) }
+    /// Draws a command; the `first` one is a `send`.
+    pub fn errand(&mut self, first: bool) -> Errand {
+        let mut world = self.world.lock();
+        let allowed = world.case.policy.timeouts.overall;
+        let habits = world.case.habits;
+        // Where a send without a key is decided, the next one is another operation (decisions 12).
+        let replays = !first && world.chance.odds(habits.replays) || world.is_decided();
+        let mut errand = if replays { Errand::replay(allowed) } else { Errand::send(allowed) };
+        errand.rejected = replays && world.chance.odds(30);
+        errand.older = replays && world.chance.odds(30);
+        // Without a key, it would be another operation.
+        errand.accept_duplicate = (replays || !world.case.keyless) && world.chance.odds(habits.rash);
+        errand
     }
 
-    fn one_command(&mut self, allowed: Duration, why: Why) -> Outcome {
-        self.world.lock().start(0, allowed);
+    /// Runs one command, or two at a time.
+    fn commands(&mut self, later: bool) -> Outcome {
+        let errand = self.errand(!later);
+        let (two, stalls) = {
+            let mut world = self.world.lock();
+            // Two sends without a key at the same time may well be meant as two operations.
+            let two = !world.case.keyless && errand.allowed < MINUTE / 6 && world.chance.odds(30);
+            let stalls = world.case.habits.stalls;
+            (two, world.chance.odds(stalls))
+        };
+        if two {
+            let other = self.errand(!later);
+            return self.two_commands([errand, other]);
+        }
+        if stalls { self.stalled_command(errand) } else { self.one_command(0, errand) }
+    }
+
+    /// Runs a command while no other goes on.
+    pub fn one_command(&mut self, who: usize, errand: Errand) -> Outcome {
+        self.world.lock().start(who, errand);
         let dice = Chance::new(self.dice.next());
         let outcome = {
-            let mut command = pin!(command(self.world.clone(), 0, &self.operation, why, dice));
+            let mut command = pin!(command(self.world.clone(), who, &self.operation, dice));
             match command.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(outcome) => outcome,
                 // Alone, a process stops only where it dies; what it held is let go of here.
@@ -133,14 +130,14 @@ impl Stage {
         outcome
     }
 
-    fn two_commands(&mut self, allowed: Duration, why: Why) -> Outcome {
+    fn two_commands(&mut self, errands: [Errand; 2]) -> Outcome {
         let mut commands: Vec<Option<Pin<Box<dyn Future<Output = Outcome>>>>> = Vec::new();
         let operation = self.operation.clone();
-        for who in 0..2 {
+        for (who, errand) in errands.into_iter().enumerate() {
             let dice = Chance::new(self.dice.next());
-            self.world.lock().start(who, allowed);
+            self.world.lock().start(who, errand);
             let (world, operation) = (self.world.clone(), operation.clone());
-            commands.push(Some(Box::pin(async move { command(world, who, &operation, why, dice).await })));
+            commands.push(Some(Box::pin(async move { command(world, who, &operation, dice).await })));
         }
         self.world.lock().alone = false;
         let mut outcomes = [Outcome::Killed; 2];
@@ -157,7 +154,7 @@ impl Stage {
         }
         self.world.lock().alone = true;
         outcomes.iter().for_each(|outcome| self.account(*outcome));
-        if is_over(outcomes[1]) { outcomes[1] } else { outcomes[0] }
+        if outcomes[1].is_over() { outcomes[1] } else { outcomes[0] }
     }
 
     /// Returns who goes on; lets time pass where both wait.
@@ -172,8 +169,9 @@ impl Stage {
         Some(world.chance.pick(&ready))
     }
 
-    fn account(&mut self, outcome: Outcome) {
-        self.runs += u64::from(!matches!(outcome, Outcome::Final(_) | Outcome::Busy));
+    /// Counts a command that is over, and buries it where it died.
+    pub fn account(&mut self, outcome: Outcome) {
+        self.runs += u64::from(outcome.ran());
         let mut world = self.world.lock();
         world.watch.lost |= world.book.has_open_attempts();
         if outcome != Outcome::Killed {
@@ -189,15 +187,26 @@ impl Stage {
         }
     }
 
-    /// Lets time pass between two commands.
+    /// Lets time pass between two commands, and persons do what they do meanwhile.
     fn time_passes(&mut self) {
-        let mut world = self.world.lock();
-        let gap = world.chance.pick(&[0, 1, 60, 600, 3_000, 5_000, 40_000]);
-        // A step back that ends inside a longer gap leaves no trace: nothing could find it out.
-        let gap = if world.stepped.is_some() { gap.min(5_000) } else { gap };
-        world.pass(Duration::from_secs(gap));
-        if gap <= 60 {
-            world.shake_clock();
+        let words = {
+            let mut world = self.world.lock();
+            let gap = world.chance.pick(&[0, 1, 60, 600, 3_000, 5_000, 40_000, 80_000, 260_000]);
+            // A step back that ends inside a longer gap leaves no trace: nothing could find it out.
+            let gap = if world.stepped.is_some() { gap.min(5_000) } else { gap };
+            world.pass(Duration::from_secs(gap));
+            if gap <= 60 {
+                world.shake_clock();
+            }
+            let habits = world.case.habits;
+            if !world.later_write && world.chance.odds(habits.later_writes) {
+                world.later_write = true;
+                world.note(|| "somebody writes the same resource".into());
+            }
+            world.chance.odds(habits.words)
+        };
+        if words {
+            self.person_speaks();
         }
     }
 
@@ -214,11 +223,16 @@ impl Stage {
         let mut last = Outcome::Killed;
         // Where nothing is required, the promises that hold in all weathers are watched a little longer.
         let (commands, allowed) = if required { (FAIR_COMMANDS, FAIR_DEADLINE) } else { (2, MINUTE / 2) };
+        let only_replays = self.world.lock().chance.odds(40);
         for command in 0..commands {
-            let retry_in = self.world.lock().retry_in();
+            let (retry_in, known) = {
+                let world = self.world.lock();
+                (world.retry_in(), world.is_replayable())
+            };
             self.world.lock().pass(retry_in.max(Duration::from_secs(30)));
-            last = self.one_command(allowed, if command == 1 { Why::Replay } else { Why::Send });
-            if is_over(last) {
+            let why = if known && (only_replays || command == 1) { Why::Replay } else { Why::Send };
+            last = self.one_command(0, Errand { why, older: true, ..Errand::send(allowed) });
+            if last.is_over() {
                 return last;
             }
         }
@@ -259,6 +273,14 @@ impl World {
         self.case.keyless && self.book.entries().any(|(_, entry)| is_final(&entry.history))
     }
 
+    /// Returns whether a replay without a key would find it: what was interrupted before anything was started is due
+    /// only by its key (decisions 12).
+    fn is_replayable(&self) -> bool {
+        let meant =
+            |place: usize| self.known(place).is_some_and(|known| !self.case.keyless || continues_without_key(known));
+        self.book.entries().any(|(place, _)| meant(place))
+    }
+
     /// Returns how long until the last run said that another makes sense.
     fn retry_in(&self) -> Duration {
         let last = |history: &History| history.settled().and_then(|settled| settled.retry_at);
@@ -283,6 +305,9 @@ impl World {
             return false;
         }
         let doubtful = self.watch.lost || sends.iter().any(|send| send.ambiguous);
+        if self.later_write && policy.method.as_str() != "POST" {
+            return false;
+        }
         if !doubtful || policy.method.is_safe() {
             return true;
         }
@@ -297,94 +322,5 @@ impl World {
         });
         let refuted = sends.iter().any(|send| send.contradicts_absence);
         by_key || by_status && (!self.partner.executions.is_empty() || !refuted)
-    }
-}
-
-/// One command: a claim and, where the key is ours, a run.
-async fn command(world: Shared, who: usize, operation: &Operation, why: Why, dice: Chance) -> Outcome {
-    let mut clock = Watchmaker { world: world.clone(), who };
-    let mut ledger = Shelf { world: world.clone(), who };
-    let (wish, deadline) = world.lock().wish(who, operation, why);
-    let claimed = claim(&mut ledger, &wish, &mut clock, Patience::Until(deadline)).await;
-    let (mut held, mut history) = match claimed {
-        Err(_) => return Outcome::Failed,
-        Ok(Claimed::Ours(held, history)) => (held, history),
-        Ok(Claimed::Final(_, history)) => return Outcome::Final(final_verdict(&history)),
-        Ok(Claimed::Busy(..)) => return Outcome::Busy,
-        Ok(Claimed::OtherPayload(..)) => panic!("the payload is always the same"),
-        Ok(Claimed::Unknown(key)) => panic!("{key} is sent, and a send knows every key"),
-    };
-    let place = held.place;
-    let (policy, continued) = {
-        let world = world.lock();
-        let continued = (*held.key() != operation.key).then(|| crate::story::operation(&world.case, held.key()));
-        (Arc::clone(&world.case.policy), continued)
-    };
-    let terms = Terms { policy: &policy, deadline, mask: &Mask::default() };
-    let mut wire = Wire { world: world.clone(), who };
-    let mut eyes = Eyes { world: world.clone(), claim: held.n() };
-    let mut dice = Dice(dice);
-    let ports = Ports { transport: &mut wire, clock: &mut clock, entropy: &mut dice, observer: &mut eyes };
-    let ended = run(&mut held, &mut history, continued.as_ref().unwrap_or(operation), &terms, ports).await;
-    match ended {
-        Err(_) => Outcome::Failed,
-        Ok(ended) => {
-            world.lock().watch_end(who, place, held.n(), &ended);
-            Outcome::Ended(ended.settled.verdict)
-        }
-    }
-}
-
-fn final_verdict(history: &History) -> Verdict {
-    history.settled().map_or(Verdict::Confirmed, |settled| settled.verdict)
-}
-
-fn key(text: &str) -> IdempotencyKey {
-    IdempotencyKey::new(text, 255).expect("a key")
-}
-
-fn operation(case: &Case, key: &IdempotencyKey) -> Operation {
-    let header = |name: &str, value: &str| Header { name: name.into(), value: Guarded::plain(value) };
-    let request = Request {
-        method: case.policy.method.clone(),
-        url: Guarded::plain("http://partner.test/orders"),
-        headers: vec![header("Content-Type", "application/json"), header("Idempotency-Key", key.as_str())],
-        body: BODY.as_bytes().into(),
-    };
-    Operation {
-        partner: PartnerName::new("partner").expect("a name"),
-        key: key.clone(),
-        fingerprint: Fingerprint("v1:0".into()),
-        request: Arc::new(request),
-        status_headers: [].into(),
-        announce: Announce::default(),
-    }
-}
-
-impl World {
-    fn wish(&self, who: usize, operation: &Operation, why: Why) -> (Wish, Deadline) {
-        let (policy, process, wall) = (&self.case.policy, &self.processes[who], self.wall());
-        let allowed = process.deadline.since(self.now);
-        let opened = Opened {
-            partner: operation.partner.clone(),
-            profile: None,
-            account: None,
-            method: policy.method.as_str().into(),
-            url: ORIGIN.into(),
-            headers: Vec::new(),
-            fp: operation.fingerprint.clone(),
-            body: StoredBody::Text(BODY.into()),
-            contract: policy.idempotency.contract().into(),
-            key_until: policy.idempotency.supported.then(|| wall.after(policy.idempotency.trusted_for())),
-            valid_until: self.case.valid_for.map(|valid_for| wall.after(valid_for)),
-            deadline: wall.after(allowed),
-            why,
-            owner: Owner { host: "here".into(), boot: self.book.boots.to_string().into(), pid: process.id },
-        };
-        let entry = if self.case.keyless { EntryRule::Keyless } else { EntryRule::Keyed };
-        let key = if self.case.keyless { key(&format!("made-{}", process.id)) } else { operation.key.clone() };
-        let body = Arc::clone(&operation.request.body);
-        let deadline = Deadline(self.clocks(who).steady.after(allowed));
-        (Wish { key, opened: Arc::new(opened), body, entry }, deadline)
     }
 }

@@ -24,6 +24,10 @@ pub struct Send {
     pub place: usize,
     /// The attempt.
     pub a: u32,
+    /// When it began.
+    pub began: Moment,
+    /// When the wire showed something.
+    pub ended: Option<Moment>,
     /// It follows a redirect.
     pub is_hop: bool,
     /// What the wire showed does not tell whether it was executed; so it is until the wire shows something.
@@ -73,6 +77,8 @@ pub struct Said {
     pub at: Moment,
     /// How many sends there had been.
     pub sends: usize,
+    /// The process, where a later claim had fenced it off: it speaks for its own sends only.
+    pub late: Option<u32>,
 }
 
 /// Everything that is watched.
@@ -96,6 +102,10 @@ pub struct Watch {
     pub told: Vec<Told>,
     /// What runs said at their ends.
     pub said: Vec<Said>,
+    /// How many sends, counted over the story, are in doubt no more.
+    pub cleared: usize,
+    /// Second executions that somebody has accepted.
+    pub granted: usize,
     trace: Option<Vec<String>>,
 }
 
@@ -120,6 +130,11 @@ impl Watch {
     /// Returns whether a Retry-After holds for longer than `long`.
     pub fn waits_longer_than(&self, now: Moment, long: Duration) -> bool {
         self.floors.iter().any(|floor| floor.until.since(now) > long)
+    }
+
+    /// Notes that what was sent so far is in doubt no more: it did not happen.
+    pub fn nothing_happened(&mut self) {
+        self.cleared = self.sends.len();
     }
 
     /// Forgets what was written and did not survive.

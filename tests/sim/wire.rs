@@ -54,6 +54,7 @@ impl Transport for Wire {
         self.world.hazard(self.who).await;
         let plan = self.world.lock().plan_exchange(self.who, send, &call);
         self.world.hazard(self.who).await;
+        self.world.stall(self.who).await;
         self.world.sleep(self.who, plan.ends).await;
         self.world.hazard(self.who).await;
         self.world.lock().arrived(self.who, send, plan, began)
@@ -87,6 +88,7 @@ impl World {
     fn arrived(&mut self, who: usize, send: usize, plan: Plan, began: Moment) -> Exchange {
         let now = self.now;
         let sent = &mut self.watch.sends[send];
+        sent.ended = Some(now);
         sent.ambiguous = plan.ambiguous;
         sent.accepted = plan.accepted;
         sent.fine = plan.fine;

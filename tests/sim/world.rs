@@ -3,9 +3,12 @@
 use crate::book::Book;
 use crate::case::{Case, FAIR, Weather};
 use crate::chance::Chance;
+use crate::command::Errand;
 use crate::partner::Partner;
 use crate::watch::Watch;
 use abide::engine::moment::{Moment, Now, Timestamp};
+use abide::engine::operation::IdempotencyKey;
+use abide::engine::policy::Policy;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -19,10 +22,20 @@ const EPOCH_MS: i64 = 1_795_996_800_000;
 const STEPS_MAX: u32 = 20_000;
 
 /// A process: one command that somebody started.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Process {
     /// Which one it is, over the whole story; never used twice.
     pub id: u32,
+    /// What it was started for.
+    pub errand: Errand,
+    /// When a replay chose what it takes up, by the wall clock.
+    pub planned: Timestamp,
+    /// Its claim; 0 before it has one.
+    pub claim: u64,
+    /// When the run before said that another makes sense, for a replay.
+    pub comes_back: Option<Moment>,
+    /// What it has sent, redirects included.
+    pub sent: u32,
     /// When it started.
     pub started: Moment,
     /// What its own clock showed then.
@@ -33,8 +46,8 @@ pub struct Process {
     pub slept: Duration,
     /// A signal asked it to end.
     pub interrupted: bool,
-    /// A write failed: nothing may be sent or reported any more.
-    pub disk_failed: bool,
+    /// A write failed or was refused: nothing may be sent or reported any more.
+    pub write_failed: bool,
     /// A Retry-After that it saw and did not write down yet: until when, and whether an attempt brought it.
     pub seen_floor: Option<(Moment, bool)>,
     /// It is being killed.
@@ -43,6 +56,35 @@ pub struct Process {
     pub steps: u32,
     /// It sleeps until then; `None` where it runs.
     pub wakes: Option<Moment>,
+    /// It stands still while it waits for an answer.
+    pub stalled: bool,
+    /// It stood still once, was taken for dead, and goes on.
+    pub came_back: bool,
+}
+
+impl Process {
+    fn new(id: u32, errand: Errand, started: Moment, base: Duration) -> Process {
+        Process {
+            id,
+            errand,
+            planned: Timestamp::default(),
+            claim: 0,
+            comes_back: None,
+            sent: 0,
+            started,
+            base,
+            deadline: started.after(errand.allowed),
+            slept: Duration::ZERO,
+            interrupted: false,
+            write_failed: false,
+            seen_floor: None,
+            dying: false,
+            steps: 0,
+            wakes: None,
+            stalled: false,
+            came_back: false,
+        }
+    }
 }
 
 /// Everything.
@@ -72,6 +114,14 @@ pub struct World {
     pub crash_in: Option<u32>,
     /// The disk is full at the write that this counts down to.
     pub disk_full_in: Option<u32>,
+    /// The first process stands still at the answer that this counts down to.
+    pub stall_in: Option<u32>,
+    /// A later write to the same URL is confirmed.
+    pub later_write: bool,
+    /// A person has said of this key, wrongly, that it happened.
+    pub mistake: Option<IdempotencyKey>,
+    /// The rules as some commands change them.
+    pub variants: [Option<Arc<Policy>>; 3],
     wall_ahead_ms: i64,
     processes_so_far: u32,
 }
@@ -88,22 +138,24 @@ impl World {
             stepped: None,
             book: Book::default(),
             watch: Watch::new(trace),
-            processes: Default::default(),
+            processes: [(); 2].map(|()| Process::new(0, Errand::send(Duration::ZERO), Moment::START, Duration::ZERO)),
             alone: true,
             crash_in: None,
             disk_full_in: None,
+            stall_in: None,
+            later_write: false,
+            mistake: None,
+            variants: [None, None, None],
             wall_ahead_ms: 0,
             processes_so_far: 0,
         }
     }
 
-    /// Starts a process in a slot, with a command that must be over after `allowed`.
-    pub fn start(&mut self, who: usize, allowed: Duration) {
+    /// Starts a process in a slot.
+    pub fn start(&mut self, who: usize, errand: Errand) {
         self.processes_so_far += 1;
         let base = self.chance.ms(0, 1_000_000);
-        let deadline = self.now.after(allowed);
-        self.processes[who] =
-            Process { id: self.processes_so_far, started: self.now, base, deadline, ..Process::default() };
+        self.processes[who] = Process::new(self.processes_so_far, errand, self.now, base);
         self.crash_in = self.chance.odds(self.weather.crashes).then(|| self.chance.between(1, 25) as u32);
         self.disk_full_in = self.chance.odds(self.weather.full_disks).then(|| self.chance.between(1, 8) as u32);
     }
@@ -211,6 +263,11 @@ impl Shared {
         Hazard { world: self, who, passed: false }
     }
 
+    /// A place where the first process may stand still.
+    pub fn stall(&self, who: usize) -> Stall<'_> {
+        Stall { world: self, who }
+    }
+
     /// Waits until `until` of the world's time.
     pub fn sleep(&self, who: usize, until: Moment) -> Sleep<'_> {
         Sleep { world: self, who, until }
@@ -234,6 +291,27 @@ impl Future for Hazard<'_> {
         self.passed = true;
         let mut world = self.world.lock();
         if world.dies_here(self.who) || !world.alone { Poll::Pending } else { Poll::Ready(()) }
+    }
+}
+
+/// See [`Shared::stall`].
+pub struct Stall<'a> {
+    world: &'a Shared,
+    who: usize,
+}
+
+impl Future for Stall<'_> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        let mut world = self.world.lock();
+        if self.who != 0 {
+            return Poll::Ready(());
+        }
+        let Some(left) = world.stall_in else { return Poll::Ready(()) };
+        world.stall_in = left.checked_sub(1);
+        world.processes[0].stalled = world.stall_in.is_none();
+        if world.processes[0].stalled { Poll::Pending } else { Poll::Ready(()) }
     }
 }
 
