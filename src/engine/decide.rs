@@ -139,7 +139,8 @@ impl Decider<'_> {
         let still_running = matches!(self.view.last, Some((last, _)) if last.again == Again::Later)
             || self.view.questions.says == Some(Says::InProgress);
         let fresh = self.view.last.is_none() && self.view.questions.count == 0;
-        let asks_first = fresh && self.view.why != Why::Send && !self.policy.accept_duplicate;
+        let asks = self.view.why != Why::Send && !planted(Bug::AskingForgotten);
+        let asks_first = fresh && asks && !self.policy.accept_duplicate;
         if can_ask && (!resend || still_running || asks_first) {
             return self.ask_or_settle(self.doubt_cause());
         }
@@ -152,7 +153,8 @@ impl Decider<'_> {
     /// Returns whether sending the request once more can do no harm and may help.
     fn may_resend(&self) -> bool {
         // The user's word is for the first send of a run, not for what goes wrong with it.
-        let accepted = self.policy.accept_duplicate && self.view.last.is_none();
+        let first = self.view.last.is_none() || planted(Bug::AcceptedForAll);
+        let accepted = self.policy.accept_duplicate && first;
         let harmless =
             accepted || self.view.protects(self.policy, self.now) || self.view.repeatable(self.policy, self.now);
         let worth_it = match self.view.last {

@@ -2,6 +2,7 @@
 
 use super::facts::History;
 use super::moment::{Now, Timestamp};
+use super::planted::{Bug, planted};
 use super::policy::Policy;
 use super::view::View;
 use std::time::Duration;
@@ -66,16 +67,17 @@ pub fn due(history: &History, batch: &Batch<'_>) -> Due {
     if view.expired(wall) && !can_ask {
         return Due::Not(Obstacle::Expired);
     }
-    if !batch.older && view.key_until().is_some_and(|until| until <= wall) {
+    let forgotten = view.key_until().is_some_and(|until| until <= wall);
+    if !batch.older && forgotten && !planted(Bug::ForgottenKeyIsDue) {
         return Due::Not(Obstacle::KeyExpired);
     }
     let replaces = matches!(batch.policy.method.as_str(), "PUT" | "PATCH" | "DELETE") && view.unconditional();
     let protected = view.protects(batch.policy, batch.now) || batch.policy.accept_duplicate;
-    if batch.later_write && replaces && !protected {
+    if batch.later_write && replaces && !protected && !planted(Bug::LaterWriteUndone) {
         return Due::Not(Obstacle::LaterWrite);
     }
     match view.come_back(batch.now) {
-        Some(wait) if wait > batch.patience => Due::NotBefore(wall.after(wait)),
+        Some(wait) if wait > batch.patience && !planted(Bug::DistantIsDue) => Due::NotBefore(wall.after(wait)),
         _ => Due::Now,
     }
 }

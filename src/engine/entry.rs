@@ -74,7 +74,7 @@ pub fn enter(found: Option<Known<'_>>, wanted: Wanted<'_>) -> Entry {
     if history.opened().fp != *wanted.fingerprint {
         return Entry::OtherPayload;
     }
-    let tried_again = wanted.rejected_too && !is_confirmed(history);
+    let tried_again = (wanted.rejected_too || planted(Bug::RefusedTriedAgain)) && !is_confirmed(history);
     if is_final(history) && !tried_again {
         return Entry::Final;
     }
@@ -100,7 +100,9 @@ pub fn is_final(history: &History) -> bool {
 fn is_confirmed(history: &History) -> bool {
     let newest = history.newest_claim();
     history.facts.iter().any(|recorded| match &recorded.fact {
+        Fact::Settled(_) if planted(Bug::LateSuccessUnheard) && recorded.n != newest => false,
         Fact::Settled(settled) => settled.verdict == Verdict::Confirmed,
+        Fact::Resolved(_) if planted(Bug::WordUnheard) => false,
         Fact::Resolved(resolved) => resolved.verdict == Verdict::Confirmed && recorded.n == newest,
         _ => false,
     })

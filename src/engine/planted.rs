@@ -60,6 +60,20 @@ bugs! {
     OutcomeUnsynced: "the verdict is told before it is durable";
     SignalUnheeded: "a signal ends nothing";
     MoveUnsynced: "a move to another address is not durable";
+    AskingForgotten: "a replay sends without asking first";
+    RefusedTriedAgain: "what was refused is tried again by whoever comes";
+    ReturnForgotten: "a batch does not wait for the time that the run before gave";
+    DistantIsDue: "a batch takes up what is to be waited for longer than a run lasts";
+    ForgottenKeyIsDue: "a batch takes up what is past its key's retention";
+    LaterWriteUndone: "a batch undoes a later write";
+    AcceptedForAll: "accepting a duplicate counts for every attempt of a run";
+    DoubtStartsAgain: "the age of a doubt counts from the newest run";
+    LateFailureClears: "the last word of an owner that was fenced off takes the doubt away";
+    LateSuccessUnheard: "a success that an owner wrote after it was fenced off does not count";
+    LateEndMovesReturn: "an owner that was fenced off moves the time to come back";
+    WordAgainstProof: "a person's word is taken against proof";
+    WordUnheard: "a person's `confirmed` does not end an operation";
+    WordLeavesDoubt: "a person's `not_done` leaves the doubt";
 }
 
 #[cfg(feature = "seeded-bugs")]

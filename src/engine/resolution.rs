@@ -4,6 +4,7 @@
 
 use super::entry::{Known, Standing, is_final};
 use super::facts::{About, Fact, Finished, History, Predecessor, Recorded, Says, Settled};
+use super::planted::{Bug, planted};
 use super::verdict::{Cause, Evidence, Verdict};
 use std::collections::BTreeSet;
 
@@ -39,7 +40,7 @@ pub fn rule(known: Known<'_>, word: Verdict) -> Ruling {
         None => false,
     };
     match (known.standing, proof) {
-        (_, Some(proof)) if against => Ruling::Against(proof),
+        (_, Some(proof)) if against && !planted(Bug::WordAgainstProof) => Ruling::Against(proof),
         (Standing::Live, _) => Ruling::Busy,
         (_, Some(proof)) if proof == word && is_final(known.history) => Ruling::Already,
         _ => Ruling::Record,

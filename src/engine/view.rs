@@ -151,8 +151,12 @@ impl<'a> View<'a> {
     fn reopen(&mut self, recorded: &Recorded, reopened: &Reopened) {
         self.begin(reopened.why);
         // A person who sends again has looked at the time to come back; a batch has not.
-        if let Some((settled, retry_at)) = self.retry_at.take().filter(|_| reopened.why != Why::Send) {
+        let waits = reopened.why != Why::Send && !planted(Bug::ReturnForgotten);
+        if let Some((settled, retry_at)) = self.retry_at.take().filter(|_| waits) {
             self.raise_floor(settled, Some(retry_at));
+        }
+        if planted(Bug::DoubtStartsAgain) {
+            self.doubt = self.doubt.map(|doubt| Doubt { since: recorded.at, ..doubt });
         }
         if reopened.predecessor == Predecessor::InDoubt && !planted(Bug::OrphanIsFresh) {
             self.raise_doubt(recorded);
@@ -279,7 +283,7 @@ impl<'a> View<'a> {
 
     fn settle(&mut self, recorded: &'a Recorded, settled: &'a Settled, current: bool) {
         // An owner that was fenced off does not know what the newest run was told.
-        if current {
+        if current || planted(Bug::LateEndMovesReturn) {
             self.retry_at = settled.retry_at.map(|retry_at| (recorded, retry_at));
         }
         if let Some(last) = &settled.last {
@@ -297,7 +301,7 @@ impl<'a> View<'a> {
             Verdict::InDoubt if self.doubt.is_none() => self.raise_doubt(recorded),
             Verdict::InDoubt => {}
             // What an outdated owner says of its own attempts says nothing of later ones.
-            Verdict::Rejected | Verdict::NotDone if !current => {}
+            Verdict::Rejected | Verdict::NotDone if !current && !planted(Bug::LateFailureClears) => {}
             Verdict::Rejected => {
                 self.doubt = None;
                 self.rejected = Some(settled.cause);
@@ -307,7 +311,7 @@ impl<'a> View<'a> {
     }
 
     fn resolve(&mut self, verdict: Verdict) {
-        self.doubt = None;
+        self.doubt = self.doubt.filter(|_| planted(Bug::WordLeavesDoubt));
         self.accepted = false;
         self.rejected = None;
         // What a person said before is taken back.
