@@ -244,7 +244,8 @@ impl Decider<'_> {
             None => ended.after(self.policy.retry.backoff.after(self.view.attempts, self.draw)),
         };
         let settled = self.settled_for_key(ended);
-        if floor > backed_off && floor >= settled {
+        let has_floor = self.view.floor.is_some();
+        if has_floor && floor > backed_off && floor >= settled {
             return (self.spread(floor, ended), Pause::RetryAfter);
         }
         if settled > backed_off { (settled, Pause::Settle) } else { (backed_off, Pause::Backoff) }

@@ -57,6 +57,13 @@ fn not_sent_is_retried_after_the_backoff_and_no_more_often_than_allowed() {
 }
 
 #[test]
+fn a_back_off_that_passed_unnoticed_is_over_and_no_retry_after() {
+    // A slow disk or a busy machine: the back-off ends at 1.5 s at the latest, and nobody looked before.
+    let late = Story::new(policy("POST")).attempt(1.0, Evidence::NotSent, Again::Yes);
+    assert_attempt(decide(&late.history, &late.policy, late.deadline, at(9.0), 0.9), 2);
+}
+
+#[test]
 fn what_would_fail_again_ends_the_run() {
     let no = Story::new(policy("POST")).attempt(1.0, Evidence::NotSent, Again::No);
     assert_eq!(no.at(1.0), settle(Verdict::NotDone, Cause::NeedsChange));
