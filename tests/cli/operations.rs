@@ -81,7 +81,7 @@ fn a_lost_answer_is_in_doubt_and_is_not_sent_again() {
 #[test]
 fn a_key_that_the_partner_honours_fetches_the_lost_answer() {
     let order = Order::to(Fault::KeyHonoured.script());
-    let profile = "[retry]\nbase = \"10ms\"\ncap = \"10ms\"\n[idempotency]\nsupported = true\n";
+    let profile = "[retry]\nbase = \"200ms\"\ncap = \"200ms\"\n[idempotency]\nsupported = true\n";
     order.sandbox.write("p.toml", profile);
     snapshot!("key_honoured", order.send(&["--key", "k1", "-p", "p.toml"]));
     assert_eq!(order.host.seen().executions, 1);
@@ -127,7 +127,7 @@ fn order_count(order: &Order) -> usize {
 #[test]
 fn a_document_and_events_hold_the_same_facts() {
     let order = Order::to(Fault::UnavailableTwice.script());
-    order.sandbox.write("p.toml", "[retry]\nbase = \"10ms\"\ncap = \"10ms\"\n[idempotency]\nsupported = true\n");
+    order.sandbox.write("p.toml", "[retry]\nbase = \"200ms\"\ncap = \"200ms\"\n[idempotency]\nsupported = true\n");
     let document = order.send(&["--key", "k1", "-p", "p.toml", "--format", "json", "--events", "e.jsonl"]);
     let events = order.sandbox.read("e.jsonl");
     snapshot!("document_and_events", format!("{document}\n\n{events}"));

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 /// A partner's rules: a 503 is a refusal, waits are short.
-const RULES: &str = "[timeouts]\nread = \"300ms\"\n[retry]\nmax_attempts = 2\nbase = \"10ms\"\ncap = \"10ms\"\n\
+const RULES: &str = "[timeouts]\nread = \"5s\"\n[retry]\nmax_attempts = 2\nbase = \"10ms\"\ncap = \"10ms\"\n\
                      [classify]\nrefused = [503]\n";
 
 /// A partner, a folder with its profile `p.toml`, and a ledger.

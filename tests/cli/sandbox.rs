@@ -75,7 +75,7 @@ pub fn filters() -> Vec<(&'static str, &'static str)> {
         // A wait counts from the end of the attempt: the millisecond in which it is told differs.
         (r"waiting \d[\d.]*ms", "waiting [TIME]"),
         (r#""until":"[^"]*""#, r#""until":"[AT]""#),
-        (r", at once;", ", after [TIME];"),
+        (r", at once\b", ", after [TIME]"),
         (r"([\[,] ?)(resolve|connect|write|first byte|body) \d[\d.]*(ms|s)\b", "$1$2 [TIME]"),
         (r#""(ms|took_ms|left_ms|limit_ms|resolve_us|connect_us|write_us|first_byte_us|body_us)":\d+"#, "\"$1\":0"),
         (r"v1:[0-9a-f]{64}", "v1:[FINGERPRINT]"),
