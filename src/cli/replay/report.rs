@@ -1,6 +1,7 @@
 //! What a replay tells: before, while it works, and at the end.
 
 use super::super::exit::{Exit, Failure};
+use super::super::screen::Talk;
 use super::super::watch::Telling;
 use super::super::{Format, Session, status};
 use super::batch::Done;
@@ -85,15 +86,18 @@ impl Report<'_> {
     pub fn one(&self, member: &Member, done: &Done, telling: Telling) {
         let shown = self.shown(member, done);
         let screen = &self.session.screen;
+        let is_confirmed = done.state.verdict() == Some(Verdict::Confirmed);
+        if is_confirmed && screen.talk == Talk::Quiet {
+            return;
+        }
         if telling == Telling::Alone && done.left.is_none() {
             let verdicted =
                 Verdicted { advice: &shown.advice, budget: None, asked_wait: None, message: None, paint: screen.paint };
             return screen.say(&human::verdict(&shown.known, &verdicted));
         }
         // On a terminal the bar counts what is well; in a log every operation has its line.
-        let is_well = done.left.is_none() && done.state.verdict() == Some(Verdict::Confirmed);
-        if !(is_well && self.session.wants_spinner()) {
-            screen.talk(&shown.line(screen.paint));
+        if !(is_confirmed && done.left.is_none() && self.session.wants_spinner()) {
+            screen.say(&shown.line(screen.paint));
         }
     }
 
