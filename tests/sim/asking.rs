@@ -3,6 +3,7 @@
 use crate::case::CONTROL_KEY;
 use crate::fate::Plan;
 use crate::partner::Body;
+use crate::watch::Send;
 use crate::wire::{answer, unanswered, with};
 use crate::world::World;
 use abide::drive::Question;
@@ -28,7 +29,7 @@ impl World {
             return Plan::certain(ends, unanswered(Sent::Whole, Stage::FirstByte, fault));
         }
         if self.chance.odds(self.weather.faults) && self.chance.odds(60) {
-            return self.bad_status_answer(ends);
+            return self.bad_status_answer(ends, question);
         }
         let (status, body) = self.status_at(self.now, question.url);
         self.note(|| format!("the status endpoint says {status} {body:?}"));
@@ -42,10 +43,16 @@ impl World {
         if truth.endpoint.misrouted {
             return (404, Body::Error);
         }
-        if url.ends_with(CONTROL_KEY) { (200, Body::Done) } else { self.partner.status(truth, now) }
+        let was_sent = |send: &Send| url.ends_with(self.book.entry(send.place).key.as_str());
+        match self.watch.sends.iter().any(was_sent) {
+            _ if url.ends_with(CONTROL_KEY) => (200, Body::Done),
+            true => self.partner.status(truth, now),
+            false if truth.endpoint.squatter => (200, Body::Others),
+            false => (404, Body::NotFound),
+        }
     }
 
-    fn bad_status_answer(&mut self, ends: Moment) -> Plan {
+    fn bad_status_answer(&mut self, ends: Moment, question: &Question<'_>) -> Plan {
         let silent = |fault| Plan::certain(ends, unanswered(Sent::Whole, Stage::FirstByte, fault));
         match self.chance.below(8) {
             0 => silent(Fault::Closed),
@@ -59,7 +66,7 @@ impl World {
             _ => {
                 let age = self.chance.between(1, 600);
                 let then = Moment::new(self.now.since_start().saturating_sub(Duration::from_secs(age)));
-                let (status, body) = self.status_at(then, "/by-ref/ours");
+                let (status, body) = self.status_at(then, question.url);
                 self.note(|| format!("a cache answers {status} {body:?}"));
                 let cached = with(answer(status, body), "age", &age.to_string());
                 Plan { accepted: body == Body::Processing, ..Plan::certain(ends, Outcome::Answered(cached)) }

@@ -10,8 +10,8 @@ use abide::drive::{Claim, Claimed, EntryRule, Patience, Ports, Terms, Wish, clai
 use abide::engine::backoff::Jitter;
 use abide::engine::deadline::Deadline;
 use abide::engine::due::{Batch, Due, due};
-use abide::engine::entry::{Entry, Known, Wanted, continues_without_key, enter, is_final};
-use abide::engine::facts::{Fact, History, Opened, Owner, StoredBody, Why};
+use abide::engine::entry::{Entry, Known, Wanted, enter, is_final};
+use abide::engine::facts::{Fact, History, Opened, Owner, Recorded, StoredBody, Why};
 use abide::engine::operation::{
     Announce, Fingerprint, Guarded, Header, IdempotencyKey, Operation, PartnerName, Request,
 };
@@ -191,18 +191,24 @@ impl World {
         Arc::clone(rules)
     }
 
-    /// Returns the key that a replay takes up, or how it ends where it takes up none.
+    /// Returns whether a replay is meant to take up what stands at a place of the ledger, if it is open.
     ///
-    /// What was interrupted before anything was sent is due only by its key (decisions 12).
+    /// What was interrupted before anything was started is due only by its key (decisions 12), and where no key was
+    /// given nobody names it: the send after it was another operation.
+    pub fn is_meant(&self, place: usize) -> bool {
+        let started = |recorded: &Recorded| matches!(recorded.fact, Fact::Started(_));
+        !self.case.keyless || self.book.find(place, started).is_some()
+    }
+
+    /// Returns the key that a replay takes up, or how it ends where it takes up none.
     fn chosen(&mut self, who: usize, policy: &Policy) -> Result<IdempotencyKey, Outcome> {
-        let (errand, keyless) = (self.processes[who].errand, self.case.keyless);
+        let errand = self.processes[who].errand;
         let entry = |known: Known<'_>| {
             let fingerprint = &known.history.opened().fp;
             enter(Some(known), Wanted { fingerprint, key_until: None, rejected_too: errand.rejected })
         };
-        let meant = |known: Known<'_>| !keyless || is_final(known.history) || continues_without_key(known);
         let known = |place: usize| self.known(place).expect("it has facts");
-        let open = |place: &usize| !matches!(entry(known(*place)), Entry::Final) && meant(known(*place));
+        let open = |place: &usize| entry(known(*place)) != Entry::Final && self.is_meant(*place);
         let places = self.book.entries().map(|(place, _)| place).filter(open);
         let Some(place) = places.max_by_key(|place| self.book.entry(*place).history.newest_claim()) else {
             let mut decided = self.book.entries().map(|(_, entry)| &entry.history).filter(|history| is_final(history));

@@ -57,8 +57,13 @@ impl Stage {
         let commands = self.world.lock().chance.between(1, 2);
         let mut last = Outcome::Killed;
         for _ in 0..commands {
-            let gap = self.world.lock().chance.pick(&[0, 1, 60, 600, 5_000]);
-            self.world.lock().pass(Duration::from_secs(gap));
+            {
+                let mut world = self.world.lock();
+                let gap = world.chance.pick(&[0, 1, 60, 600, 5_000]);
+                // As between any two commands: a step of the clock must leave a trace.
+                let gap = if world.stepped.is_some() { gap.min(60) } else { gap };
+                world.pass(Duration::from_secs(gap));
+            }
             let errand = self.errand(false);
             last = self.one_command(1, errand);
         }

@@ -6,7 +6,7 @@ use crate::command::{Errand, Outcome, command, key, operation};
 use crate::partner::{self, Will};
 use crate::watch::Broken;
 use crate::world::{Shared, World};
-use abide::engine::entry::{continues_without_key, is_final};
+use abide::engine::entry::is_final;
 use abide::engine::facts::{History, Why};
 use abide::engine::operation::Operation;
 use std::future::Future;
@@ -192,10 +192,14 @@ impl Stage {
         let words = {
             let mut world = self.world.lock();
             let gap = world.chance.pick(&[0, 1, 60, 600, 3_000, 5_000, 40_000, 80_000, 260_000]);
-            // A step back that ends inside a longer gap leaves no trace: nothing could find it out.
-            let gap = if world.stepped.is_some() { gap.min(5_000) } else { gap };
+            // A step back that ends inside a longer gap leaves no trace, and neither does one inside several gaps with
+            // no line between them: nothing could find it out.
+            let lines = world.book.end();
+            let silent = std::mem::replace(&mut world.seen_lines, lines) == lines;
+            let longest = if silent { 60 } else { 5_000 };
+            let gap = if world.stepped.is_some() { gap.min(longest) } else { gap };
             world.pass(Duration::from_secs(gap));
-            if gap <= 60 {
+            if gap <= 60 && !silent {
                 world.shake_clock();
             }
             let habits = world.case.habits;
@@ -227,7 +231,7 @@ impl Stage {
         for command in 0..commands {
             let (retry_in, known) = {
                 let world = self.world.lock();
-                (world.retry_in(), world.is_replayable())
+                (world.retry_in(), world.book.entries().any(|(place, _)| world.is_meant(place)))
             };
             self.world.lock().pass(retry_in.max(Duration::from_secs(30)));
             let why = if known && (only_replays || command == 1) { Why::Replay } else { Why::Send };
@@ -271,14 +275,6 @@ impl World {
     /// line and the exit: the same command would begin another operation (decisions 12).
     fn is_decided(&self) -> bool {
         self.case.keyless && self.book.entries().any(|(_, entry)| is_final(&entry.history))
-    }
-
-    /// Returns whether a replay without a key would find it: what was interrupted before anything was started is due
-    /// only by its key (decisions 12).
-    fn is_replayable(&self) -> bool {
-        let meant =
-            |place: usize| self.known(place).is_some_and(|known| !self.case.keyless || continues_without_key(known));
-        self.book.entries().any(|(place, _)| meant(place))
     }
 
     /// Returns how long until the last run said that another makes sense.

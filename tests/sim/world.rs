@@ -118,6 +118,8 @@ pub struct World {
     pub stall_in: Option<u32>,
     /// A later write to the same URL is confirmed.
     pub later_write: bool,
+    /// How many lines the ledger had when two commands were last apart.
+    pub seen_lines: u64,
     /// A person has said of this key, wrongly, that it happened.
     pub mistake: Option<IdempotencyKey>,
     /// The rules as some commands change them.
@@ -144,6 +146,7 @@ impl World {
             disk_full_in: None,
             stall_in: None,
             later_write: false,
+            seen_lines: 0,
             mistake: None,
             variants: [None, None, None],
             wall_ahead_ms: 0,
