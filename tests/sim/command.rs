@@ -174,7 +174,9 @@ pub fn operation(case: &Case, key: &IdempotencyKey) -> Operation {
 impl World {
     /// Returns the rules by which a command runs.
     pub fn rules(&mut self, errand: Errand) -> Arc<Policy> {
-        let place = match (errand.is_replay(), errand.accept_duplicate) {
+        // A batch spreads its waits over the whole delay (decisions 17).
+        let spreads = errand.is_replay() && self.case.policy.retry.backoff.jitter != Jitter::Full;
+        let place = match (spreads, errand.accept_duplicate) {
             (false, false) => return Arc::clone(&self.case.policy),
             (false, true) => 0,
             (true, false) => 1,
@@ -183,7 +185,7 @@ impl World {
         let rules = self.variants[place].get_or_insert_with(|| {
             let mut policy = Policy::clone(&self.case.policy);
             policy.accept_duplicate = errand.accept_duplicate;
-            if errand.is_replay() {
+            if spreads {
                 policy.retry.backoff.jitter = Jitter::Full;
             }
             Arc::new(policy)

@@ -150,13 +150,17 @@ impl World {
         }
         let since = oldest.ended.unwrap_or(oldest.began);
         let facts = &self.book.entry(place).history.facts;
-        let says: Vec<Says> = facts.iter().filter(|recorded| recorded.n == claim).filter_map(said).collect();
-        let forgot_to_ask = errand.is_replay() && first && says.is_empty() && self.case.policy.status.is_some();
+        let of_run = facts.iter().filter(|recorded| recorded.n == claim);
+        let (mut asked, mut absent) = (false, false);
+        for says in of_run.filter_map(said) {
+            (asked, absent) = (true, absent || says == Says::Absent);
+        }
+        let forgot_to_ask = errand.is_replay() && first && !asked && self.case.policy.status.is_some();
         if forgot_to_ask && !errand.accept_duplicate {
             self.broke("a replay asks before it sends again", attempt);
         } else if errand.accept_duplicate && first {
             self.watch.granted += 1;
-        } else if !says.contains(&Says::Absent) && !self.is_harmless(place, since) {
+        } else if !absent && !self.is_harmless(place, since) {
             self.broke(self.without_leave(place), attempt);
         }
     }

@@ -3,6 +3,7 @@
 use crate::watch::{Broken, Floor, Said, Send, Told};
 use crate::world::World;
 use abide::drive::{Call, Ended};
+use abide::engine::backoff::Jitter;
 use abide::engine::facts::{About, Fact, Finished, Recorded, Says, Settled};
 use abide::engine::verdict::{Evidence, Verdict};
 use std::sync::Arc;
@@ -154,7 +155,10 @@ impl World {
         if is_hop || absent || of != claim || attempts == 0 {
             return;
         }
-        let backoff = self.rules(self.processes[who].errand).retry.backoff;
+        let mut backoff = self.case.policy.retry.backoff;
+        if self.processes[who].errand.is_replay() {
+            backoff.jitter = Jitter::Full;
+        }
         let least = backoff.after(u32::try_from(attempts).expect("few attempts"), 0.0);
         let waited = self.now.since(ended);
         if waited + ROUNDING < least {
