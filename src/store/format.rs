@@ -3,6 +3,7 @@
 //! One JSON object a line. `t`, `n` and `k` come first, then `at` and the fact's own fields, `d` and `crc` last, so
 //! that the envelope is read without a JSON parser. `crc` is the CRC-32 of the bytes before `,"crc"`.
 
+mod head;
 mod mirror;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ use crate::engine::operation::{Fingerprint, IdempotencyKey, PartnerName};
 use crate::engine::verdict::Verdict;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use head::Head;
 use mirror::{OpenedLine, SettledEnd, SettledHead, SettledLine};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
@@ -249,7 +251,15 @@ pub fn first_line(line: &[u8]) -> FirstLine {
 
 /// Reads which operation a claim's line is about.
 pub fn identity(line: &[u8]) -> Option<Identity> {
-    serde_json::from_slice(line).ok()
+    Head::read(line).and_then(Head::identity).or_else(|| serde_json::from_slice(line).ok())
+}
+
+/// Returns whether a line names this key; `None` where it names none.
+pub fn is_about(line: &[u8], key: &IdempotencyKey) -> Option<bool> {
+    match Head::read(line) {
+        Some(head) => Some(head.key == key.as_str()),
+        None => whose(line).map(|(other, _)| other == *key),
+    }
 }
 
 /// Reads the verdict of a `settled` or `resolved` line.
@@ -258,7 +268,8 @@ pub fn verdict(line: &[u8]) -> Option<Verdict> {
     struct Frame {
         verdict: Verdict,
     }
-    serde_json::from_slice::<Frame>(line).ok().map(|frame| frame.verdict)
+    let parsed = || serde_json::from_slice::<Frame>(line).ok().map(|frame| frame.verdict);
+    Head::read(line).and_then(Head::verdict).or_else(parsed)
 }
 
 /// Reads a fact with its key from a line without its line break; fields of newer versions are passed over.

@@ -158,8 +158,35 @@ proptest! {
         prop_assert_eq!(&read_key, &key);
         prop_assert_eq!(&recorded, &Recorded { n, at, steady: None, fact: fact.clone() });
         if fact.is_claim() {
-            prop_assert_eq!(identity(text).expect("it has one").key, key);
+            prop_assert_eq!(&identity(text).expect("it has one").key, &key);
         }
+        prop_assert_eq!(is_about(text, &key), Some(true));
+        let head = head::Head::read(text);
+        prop_assert_eq!(head.is_some(), !key.as_str().contains(['"', '\\']), "only an escape takes a parser");
+        let parsed = serde_json::from_slice::<Identity>(text).ok().filter(|_| fact.is_claim());
+        if let (Some(head), Some(parsed)) = (head.and_then(head::Head::identity), parsed) {
+            prop_assert_eq!(head, parsed);
+        }
+        let said = match &fact {
+            Fact::Settled(settled) => Some(settled.verdict),
+            Fact::Resolved(resolved) => Some(resolved.verdict),
+            _ => None,
+        };
+        if said.is_some() {
+            prop_assert_eq!(super::verdict(text), said);
+            prop_assert!(head.is_none_or(|head| head.verdict().is_none_or(|quick| Some(quick) == said)));
+        }
+    }
+
+    #[test]
+    fn what_a_loss_leaves_is_read_back(key in key(), n in 1_u64..9, named in any::<bool>()) {
+        let partner = PartnerName::new("a \"c\" me").filter(|_| named);
+        let line = lost_line(n, &key, partner.as_ref(), Timestamp::default(), 5);
+        prop_assert_eq!(envelope(strip(&line)), Some(Envelope { t: "lost", n: Some(n), durable: 5 }));
+        prop_assert_eq!(whose(strip(&line)), Some((key, partner)));
+        let line = accepted_line(n, &[(1, 2)], Timestamp::default(), 5);
+        prop_assert_eq!(envelope(strip(&line)), Some(Envelope { t: "note", n: Some(n), durable: 5 }));
+        prop_assert_eq!(note(strip(&line)).map(|note| note.what), Some("accepted".into()));
     }
 
     #[test]

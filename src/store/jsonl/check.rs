@@ -4,7 +4,7 @@ use super::disk::{Disk, read_range};
 use super::finding::{Finding, Kind, Verified};
 use super::journal::Journal;
 use super::locks::Locks;
-use super::operations::{Operations, Span};
+use super::operations::{NOT_UNDERSTOOD, Operations, Span};
 use super::place::{Place, failed};
 use super::scan::{Bad, Next, Piece, Position, scan};
 use super::seen::{Record, Seen};
@@ -172,15 +172,18 @@ impl Check {
         } else {
             self.durable = self.durable.max(envelope.durable);
         }
-        let wrong = self.wrong(span, text, envelope)?;
+        let wrong = match self.wrong(span, text, envelope)? {
+            Some(kind) => Some(kind),
+            None => self.operations.take(span, text, envelope).err().map(|what| match what {
+                NOT_UNDERSTOOD => Kind::Unreadable,
+                what => Kind::Contradiction(what),
+            }),
+        };
         if let Some(kind) = wrong {
             let key = format::whose(text).map(|(key, _)| key);
             self.found(kind, span, envelope.n, key);
             self.merged |= matches!(kind, Kind::Repeated | Kind::Contradiction(_));
             return Ok(());
-        }
-        if let Err(what) = self.operations.take(span, text, envelope) {
-            unreachable!("it was judged before: {what}");
         }
         match (envelope.t, envelope.n) {
             ("opened" | "reopened" | "resolved", Some(n)) => self.claim(n, span),
@@ -193,7 +196,7 @@ impl Check {
         Ok(())
     }
 
-    /// Returns what is wrong with a line whose checksum is right; such a line is not taken in.
+    /// Returns what is wrong with a line whose checksum is right and which the operations alone would take in.
     fn wrong(&mut self, span: Span, text: &[u8], envelope: Envelope<'_>) -> io::Result<Option<Kind>> {
         let known = envelope.n.and_then(|n| self.operations.of_claim(n));
         if envelope.t == "ledger" {
@@ -211,20 +214,25 @@ impl Check {
                 }
             }
         }
-        let is_fact = !matches!(envelope.t, "note" | "lost");
-        if is_fact {
-            let Some((key, recorded)) = format::fact(text) else {
-                return Ok(is_known(envelope.t).then_some(Kind::Unreadable));
-            };
-            if known.is_some_and(|row| self.operations.row(row).key != key) && !recorded.fact.is_claim() {
-                return Ok(Some(Kind::Contradiction("the line names another key than its claim: two were merged")));
+        // A line whose checksum is right is what was written: it is parsed only where something depends on it.
+        let about = known.and_then(|row| format::is_about(text, &self.operations.row(row).key));
+        if is_known(envelope.t) {
+            let ends = matches!(envelope.t, "settled" | "resolved");
+            let begins = matches!(envelope.t, "opened" | "reopened" | "resolved");
+            match about {
+                _ if ends && format::verdict(text).is_none() => return Ok(Some(Kind::Unreadable)),
+                None if known.is_some() => return Ok(Some(Kind::Unreadable)),
+                Some(false) if !begins => {
+                    return Ok(Some(Kind::Contradiction("the line names another key than its claim: two were merged")));
+                }
+                _ => {}
             }
-            self.body(span, &key, recorded.n, &recorded.fact);
+            if memmem::find(text, b"\"blob\":\"sha256:").is_some() {
+                let Some((key, recorded)) = format::fact(text) else { return Ok(Some(Kind::Unreadable)) };
+                self.body(span, &key, recorded.n, &recorded.fact);
+            }
         }
-        Ok(self.operations.judge(text, envelope).err().map(|what| match what {
-            super::operations::NOT_UNDERSTOOD => Kind::Unreadable,
-            what => Kind::Contradiction(what),
-        }))
+        Ok(None)
     }
 
     fn is_same(&self, earlier: Span, text: &[u8]) -> io::Result<bool> {

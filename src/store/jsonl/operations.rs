@@ -102,7 +102,7 @@ impl Operations {
     ///
     /// # Errors
     /// What is wrong with the line, where it contradicts those before it.
-    pub fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<Identity>, &'static str> {
+    fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<Identity>, &'static str> {
         if envelope.t == "ledger" {
             return Err("another ledger begins here");
         }
