@@ -282,7 +282,7 @@ fn habits(chance: &mut Chance) -> Habits {
         replays: chance.pick(&[0, 30, 60, 100]),
         rash: chance.pick(&[0, 0, 0, 0, 40]),
         words: chance.pick(&[0, 0, 0, 40]),
-        stalls: chance.pick(&[0, 0, 0, 30]),
+        stalls: chance.pick(&[0, 0, 50]),
         later_writes: chance.pick(&[0, 0, 0, 40]),
     }
 }
