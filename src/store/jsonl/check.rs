@@ -8,9 +8,10 @@ use super::operations::{NOT_UNDERSTOOD, Operations, Span};
 use super::place::{Place, failed};
 use super::scan::{Bad, Next, Piece, Position, scan};
 use super::seen::{Record, Seen};
+use super::traces::Traces;
 use super::{Options, blobs};
 use crate::engine::facts::{Fact, StoredBody};
-use crate::engine::operation::{IdempotencyKey, PartnerName};
+use crate::engine::operation::IdempotencyKey;
 use crate::store::StoreError;
 use crate::store::format::{self, Envelope, Header, START};
 use memchr::memmem;
@@ -372,29 +373,6 @@ impl Check {
             durable: self.durable,
             findings: self.findings,
         }
-    }
-}
-
-/// What can still be read of a damaged line.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traces {
-    /// The claim.
-    pub n: Option<u64>,
-    /// The key.
-    pub key: Option<IdempotencyKey>,
-    /// The partner.
-    pub partner: Option<PartnerName>,
-}
-
-impl Traces {
-    fn read(bytes: &[u8]) -> Traces {
-        // Only in this line: the next one is somebody else's.
-        let line = &bytes[..memchr::memchr(b'\n', bytes).unwrap_or(bytes.len()).min(format::LINE_MAX)];
-        fn after<T: serde::de::DeserializeOwned>(line: &[u8], name: &[u8]) -> Option<T> {
-            let at = memmem::find(line, name)? + name.len();
-            serde_json::Deserializer::from_slice(&line[at..]).into_iter().next()?.ok()
-        }
-        Traces { n: after(line, b"\"n\":"), key: after(line, b"\"k\":"), partner: after(line, b"\"partner\":") }
     }
 }
 

@@ -19,6 +19,7 @@ mod repair;
 mod resolve;
 mod scan;
 mod seen;
+mod traces;
 
 pub use accept::{Accepted, accept_loss};
 pub use check::verify;
