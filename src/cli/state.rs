@@ -3,7 +3,7 @@
 use super::args::StateFilter;
 use crate::report::known::State;
 use abide::engine::decide::conclude;
-use abide::engine::entry::{Entry, Known, Standing, Wanted, enter, owner};
+use abide::engine::entry::{Entry, Known, Standing, Wanted, continues_without_key, enter, owner};
 use abide::engine::facts::{Fact, History, Predecessor};
 use abide::engine::moment::Now;
 use abide::engine::operation::Method;
@@ -13,7 +13,10 @@ use abide::engine::verdict::{Cause, Verdict};
 /// Returns where an operation stands at `now`, by the rule that a claim would follow.
 pub fn of(history: &History, standing: Standing, now: Now) -> State {
     let wanted = Wanted { fingerprint: &history.opened().fp, key_until: None, rejected_too: false };
-    match enter(Some(Known { history, standing }), wanted) {
+    let known = Known { history, standing };
+    match enter(Some(known), wanted) {
+        // What a send without a key does not continue must not be sent by others either (decisions 12).
+        Entry::Reopen { .. } if !continues_without_key(known) => State::Pending,
         Entry::Busy => State::Running(owner(history).cloned().unwrap_or_default()),
         Entry::Final => State::Settled(final_verdict(history)),
         Entry::Reopen { predecessor: Predecessor::Settled, .. } => State::Settled(newest_verdict(history)),
@@ -45,9 +48,6 @@ fn verdicts(history: &History) -> impl Iterator<Item = (u64, Verdict)> {
 
 /// A run whose owner died between attempts: what its facts prove.
 fn accounted(history: &History, now: Now) -> State {
-    if history.last_attempt() == 0 {
-        return State::Pending;
-    }
     let policy = Policy::unprofiled(method(history), "");
     State::Abandoned(conclude(history, &policy, now, Cause::Interrupted).verdict)
 }
@@ -134,7 +134,10 @@ mod tests {
     }
 
     fn settled(verdict: Verdict) -> Fact {
-        let cause = Cause::AttemptsExhausted;
+        ended(verdict, Cause::AttemptsExhausted)
+    }
+
+    fn ended(verdict: Verdict, cause: Cause) -> Fact {
         Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
     }
 
@@ -146,6 +149,13 @@ mod tests {
         let abandoned = State::Abandoned;
         let cases = [
             ("POST", vec![settled(Verdict::NotDone)], settled_now, State::Settled(Verdict::NotDone)),
+            ("POST", vec![ended(Verdict::NotDone, Cause::Interrupted)], settled_now, State::Pending),
+            (
+                "POST",
+                vec![started(), finished(Evidence::Refused), ended(Verdict::NotDone, Cause::Interrupted)],
+                settled_now,
+                State::Settled(Verdict::NotDone),
+            ),
             ("POST", vec![settled(Verdict::Confirmed)], settled_now, State::Settled(Verdict::Confirmed)),
             ("POST", vec![started()], live, State::Running(owner)),
             ("POST", vec![], dead, State::Pending),

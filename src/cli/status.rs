@@ -11,6 +11,7 @@ use crate::report::json::{Standing, Status, Unsettled, line};
 use crate::report::known::{Known, State};
 use crate::report::table::table;
 use crate::report::time::relative;
+use abide::engine::facts::{About, Fact, Recorded, Says};
 use abide::engine::moment::Timestamp;
 use abide::store::jsonl::Found;
 use std::path::Path;
@@ -65,10 +66,26 @@ fn text(known: &Known<'_>, advice: &Advice, now: Timestamp, session: &Session) -
     if known.finished().count() > 1 {
         lines.extend(known.finished().map(|finished| format!("    attempt {}: {}", finished.a, happened(finished))));
     }
+    lines.extend(known.history.facts.iter().filter_map(|recorded| word(recorded, session, now)));
     if session.screen.talk >= Talk::Verbose {
         lines.push(format!("    fingerprint {}", opened.fp));
     }
     lines.join("\n")
+}
+
+/// Returns what the partner's status endpoint or a person said.
+fn word(recorded: &Recorded, session: &Session, now: Timestamp) -> Option<String> {
+    let at = session.local.both(recorded.at, now);
+    match &recorded.fact {
+        Fact::Asked(asked) if asked.about == About::Operation && asked.says != Says::Unclear => {
+            Some(format!("    the partner was asked {at}: {}", asked.says.name().replace('_', " ")))
+        }
+        Fact::Resolved(resolved) => {
+            let verdict = resolved.verdict.name().replace('_', " ");
+            Some(format!("    {} said {verdict} {at}: {}", resolved.by, resolved.note))
+        }
+        _ => None,
+    }
 }
 
 fn unsettled(found: &[Found], ledger: Option<&Path>, session: &Session) -> Result<Exit, Failure> {
