@@ -86,7 +86,7 @@ mod tests {
 
     fn context(is_ci: bool) -> Context {
         Context {
-            cwd: "/work".into(),
+            cwd: "/srv".into(),
             is_ci,
             stdin_is_terminal: false,
             stderr_is_terminal: false,
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_ledger_is_a_path_the_default_or_none() {
-        let file = Place::File { path: "/work/l.jsonl".into(), is_default: false };
+        let file = Place::File { path: "/srv/l.jsonl".into(), is_default: false };
         assert_eq!(choose("l.jsonl", "POST", true), Ok(file));
         assert_eq!(choose("none", "GET", false), Ok(Place::None));
         assert!(matches!(choose("default", "POST", true), Ok(Place::File { is_default: true, .. })));
