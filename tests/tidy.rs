@@ -18,10 +18,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 12] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("reqwest", &["net"]),
     ("hyper", &["net"]),
     ("hyper_util", &["net"]),
+    ("rustls", &["net"]),
+    ("rustls_native_certs", &["net"]),
     ("tower_layer", &["net"]),
     ("tower_service", &["net"]),
     ("comfy_table", &["report", "cli"]),

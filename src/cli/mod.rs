@@ -25,6 +25,7 @@ mod send;
 mod signals;
 mod state;
 mod status;
+mod trust;
 mod verify;
 mod watch;
 mod world;
@@ -33,6 +34,7 @@ use crate::report::paint::Paint;
 use crate::report::time::LocalClock;
 use abide::drive::Clock;
 use abide::engine::moment::Now;
+use abide::net::Tls;
 use abide::net::clock::{Interrupt, SystemClock};
 use args::{Cli, Command, Common, LedgerCommand};
 use clap::Parser;
@@ -78,6 +80,8 @@ pub struct Session {
     pub profiles: asking::Profiles,
     /// How stdout is coloured.
     pub stdout_paint: Paint,
+    /// What this machine trusts on https.
+    pub tls: Tls,
 }
 
 impl Session {
@@ -168,7 +172,8 @@ fn session(common: Common, command: &Command) -> Result<Session, Failure> {
     let screen = Screen::new(talk, paint(context.stderr_is_terminal));
     let stdout_paint = paint(context.stdout_is_terminal);
     let local = LocalClock::new(TimeZone::system);
-    Ok(Session { context, screen, stdout_paint, format, common, local, profiles: asking::Profiles::default() })
+    let tls = trust::system();
+    Ok(Session { context, screen, stdout_paint, format, common, local, profiles: asking::Profiles::default(), tls })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

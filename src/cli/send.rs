@@ -37,6 +37,9 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     if args.show.curl || args.show.dry_run {
         return super::preview::show(args, &plan, session);
     }
+    if plan.composed.operation.request.url.shown.starts_with("https:") {
+        session.tls.load_ahead();
+    }
     control(&mut plan, args, session);
     let deadline = Deadline(now.steady.after(plan.composed.policy.timeouts.overall));
     let mut reporter = Reporter::new(args, session, &plan)?;
@@ -164,6 +167,7 @@ impl Run<'_> {
             mask: composed.mask.clone(),
             wall: self.session.context.wall_clock(),
             names: Names::default(),
+            tls: self.session.tls.clone(),
         });
         let terms = Terms { policy, deadline: self.deadline, mask: &composed.mask };
         let began = clock.now().steady;

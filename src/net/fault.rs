@@ -43,9 +43,12 @@ impl Failure {
     }
 }
 
-/// Returns what a chain of errors means: the system's word counts first, then hyper's.
+/// Returns what a chain of errors means: the word of TLS counts first, then the system's, then hyper's.
 fn find(error: &(dyn Error + 'static), stage: Stage) -> Option<Fault> {
     let links = chain(error);
+    if let Some(fault) = links.iter().find_map(|link| tls_fault(link.downcast_ref()?, stage)) {
+        return Some(fault);
+    }
     let by_system = links.iter().find_map(|link| io_fault(link.downcast_ref()?, stage));
     by_system.or_else(|| links.iter().find_map(|link| http_fault(link.downcast_ref()?)))
 }
@@ -79,6 +82,15 @@ fn io_fault(error: &io::Error, stage: Stage) -> Option<Fault> {
         io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected => Some(Fault::Closed),
         // hyper's words for a chunk that is none.
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Some(Fault::NotHttp),
+        _ => None,
+    }
+}
+
+/// Returns what an error of TLS means; `None` for one that came after the handshake.
+fn tls_fault(error: &rustls::Error, stage: Stage) -> Option<Fault> {
+    match error {
+        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Some(Fault::Certificate),
+        _ if stage <= Stage::Tls => Some(Fault::Tls),
         _ => None,
     }
 }

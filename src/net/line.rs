@@ -2,7 +2,8 @@
 
 use super::fault::Failure;
 use super::marks::{ConnectedLayer, Current, Marks};
-use crate::engine::exchange::Stage;
+use super::tls::Tls;
+use crate::engine::exchange::{Fault, Stage};
 use crate::engine::facts::History;
 use crate::engine::moment::Now;
 use crate::engine::policy::Policy;
@@ -66,12 +67,15 @@ pub(super) struct Target {
     pub read: Duration,
     /// Whether connections are kept.
     pub reuse: Reuse,
+    /// Whom to trust; `None` for http.
+    pub tls: Option<Tls>,
 }
 
 impl Target {
     /// Returns the target of a request to `url`.
-    pub fn new(url: &Url, to: SocketAddr, read: Duration, reuse: Reuse) -> Target {
-        Target { origin: url.origin(), to, read, reuse }
+    pub fn new(url: &Url, to: SocketAddr, read: Duration, reuse: Reuse, tls: &Tls) -> Target {
+        let tls = (url.scheme() == "https").then(|| tls.clone());
+        Target { origin: url.origin(), to, read, reuse, tls }
     }
 }
 
@@ -94,7 +98,12 @@ impl Line {
             Reuse::Never => 0,
             Reuse::Allowed => 1,
         };
+        let secure = match &target.tls {
+            Some(tls) => tls.config().map_err(|why| Failure::new(Fault::Certificate, &why))?,
+            None => Tls::unused(),
+        };
         let client = Client::builder()
+            .tls_backend_preconfigured(secure)
             .connector_layer(ConnectedLayer(current.clone()))
             .dns_resolver(Arc::new(Only(target.to)))
             .redirect(reqwest::redirect::Policy::none())

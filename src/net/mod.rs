@@ -13,10 +13,12 @@ mod marks;
 mod names;
 pub mod proxy;
 mod request;
+mod tls;
 mod watch;
 
 pub use line::Reuse;
 pub use names::Names;
+pub use tls::{SystemRoots, Tls};
 
 use crate::drive::{Call, Permit, Question, Transport};
 use crate::engine::deadline::Limits;
@@ -44,6 +46,8 @@ pub struct WireSettings {
     pub wall: Wall,
     /// The names looked up so far. Wires of one process share them.
     pub names: Names,
+    /// Whom to trust on https. Wires of one process share it.
+    pub tls: Tls,
 }
 
 /// The transport of one operation at a time. A worker keeps one and serves one operation after the other with it.
@@ -101,7 +105,7 @@ impl Wire {
             },
         };
         let left = limits.after(started.elapsed());
-        let target = Target::new(outgoing.url(), to, limits.read, self.reuse);
+        let target = Target::new(outgoing.url(), to, limits.read, self.reuse, &self.settings.tls);
         let carried = match self.line(target).await {
             Ok(line) => self.send_over(line, outgoing, left).await,
             Err(failure) => Carried::nothing_sent(Stage::Connect, failure),

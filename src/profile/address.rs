@@ -35,8 +35,6 @@ const SECRET_ENDINGS: &[&str] = &["_token", "_secret", "_password", "_signature"
 pub enum NotAUrl {
     /// It has no `scheme://`.
     NoScheme,
-    /// It is `https`, which comes with a later step.
-    NotBuilt,
     /// It is neither http nor https.
     Scheme,
     /// It names no host.
@@ -54,7 +52,6 @@ impl fmt::Display for NotAUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotAUrl::NoScheme => f.write_str("has no scheme such as http://"),
-            NotAUrl::NotBuilt => f.write_str("is https, which is not built yet in this version"),
             NotAUrl::Scheme => f.write_str("is neither http nor https"),
             NotAUrl::NoHost => f.write_str("names no host"),
             NotAUrl::Blank { position } => {

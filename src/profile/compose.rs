@@ -10,14 +10,14 @@ pub use error::{ComposeError, NoKeyThere};
 pub use request::HeaderFlag;
 pub use restore::{Stored, restore};
 
-use super::address::{self, NotAUrl};
+use super::address;
 use super::{Profile, StoreBody, origin};
 use crate::engine::facts::{Opened, Owner, StoredBody, Why};
 use crate::engine::fingerprint::{self, Head, Parts};
 use crate::engine::json::Pointer;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{Fingerprint, Header, Method, Operation, PartnerName, Request};
-use crate::engine::policy::{KeyPlace, Policy, UrlPart};
+use crate::engine::policy::{KeyPlace, Policy};
 use crate::engine::secret::{Mask, Secret};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -203,9 +203,6 @@ fn target(profile: Option<&Profile>, text: &str) -> Result<Url, ComposeError> {
     if let Some(base) = base.map(|base| origin(&base.url)).filter(|base| *base != origin(&url)) {
         return Err(ComposeError::OtherOrigin { base: base.into(), given: origin(&url).into() });
     }
-    if url.scheme() != "http" {
-        return Err(ComposeError::Url { given: shown(), why: NotAUrl::NotBuilt });
-    }
     Ok(url)
 }
 
@@ -246,10 +243,7 @@ fn policy(profile: Option<&Profile>, draft: &Draft, method: &Method, url: &Url) 
         Some(0) => return Err(ComposeError::NoAttempts),
         stated => stated.unwrap_or(policy.retry.max_attempts),
     };
-    match policy.status.as_ref().and_then(|status| status.url.0.first()) {
-        Some(UrlPart::Text(start)) if start.starts_with("https://") => Err(ComposeError::StatusUrl),
-        _ => Ok(policy),
-    }
+    Ok(policy)
 }
 
 /// Returns the first ledger line of an operation; its fingerprint is not known yet.

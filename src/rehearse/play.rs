@@ -17,7 +17,7 @@ use crate::engine::secret::Mask;
 use crate::engine::verdict::{Cause, Verdict};
 use crate::net::chance::Chance;
 use crate::net::clock::{Interrupt, SystemClock, Wall};
-use crate::net::{Names, Wire, WireSettings};
+use crate::net::{Names, Tls, Wire, WireSettings};
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -138,6 +138,7 @@ pub async fn play<L: Ledger>(
         mask: Mask::default(),
         wall: Wall::System,
         names: Names::default(),
+        tls: Tls::default(),
     });
     let terms = Terms { policy: &policy, deadline, mask: &Mask::default() };
     let ports = Ports { transport: &mut wire, clock: &mut clock, entropy: &mut chance, observer: &mut Nobody };

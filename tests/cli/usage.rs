@@ -35,7 +35,7 @@ fn what_is_wrong_with_the_arguments_is_said_in_a_sentence_with_a_hint() {
         with(&["-p", "nowhere"]),
         refused(&sandbox, &["send", "POST", "/orders", "-d", "1"]),
         refused(&sandbox, &["send", "POST", "api.example/orders", "-d", "1"]),
-        refused(&sandbox, &["send", "POST", "https://api.example/orders", "-d", "1"]),
+        refused(&sandbox, &["send", "POST", "ftp://api.example/orders", "-d", "1"]),
         refused(&sandbox, &["send", "POTS", "http://127.0.0.1:9/"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "-d", "@missing.json"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "--ledger", "none"]),

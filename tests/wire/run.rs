@@ -14,7 +14,7 @@ use abide::engine::secret::Mask;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::net::chance::Chance;
 use abide::net::clock::{Interrupt, SystemClock, Wall};
-use abide::net::{Names, Reuse, Wire, WireSettings};
+use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
 use abide::store::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -140,6 +140,7 @@ impl Sending {
             mask: self.mask.clone(),
             wall: Wall::System,
             names: self.names.clone(),
+            tls: Tls::default(),
         }
     }
 

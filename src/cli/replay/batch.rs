@@ -216,7 +216,8 @@ impl Batch<'_> {
 
     fn settings(&self, mask: Mask, sizes: Sizes) -> WireSettings {
         let wall = self.session.context.wall_clock();
-        WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names: self.names.clone() }
+        let tls = self.session.tls.clone();
+        WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names: self.names.clone(), tls }
     }
 
     fn watcher(&self, member: &Member, deadline: Deadline) -> Watcher<'_> {

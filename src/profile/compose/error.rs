@@ -30,8 +30,6 @@ pub enum ComposeError {
         /// The one that was asked for.
         given: Box<str>,
     },
-    /// The status endpoint is https, which comes with a later step.
-    StatusUrl,
     /// Host and port of the URL are too long for a partner's name.
     Partner,
     /// The account label is empty or holds control characters.
@@ -164,7 +162,6 @@ impl fmt::Display for ComposeError {
             ComposeError::OtherOrigin { base, given } => {
                 write!(f, "the profile is for {base}, and the URL is at {given}")
             }
-            ComposeError::StatusUrl => write!(f, "the status endpoint {}", NotAUrl::NotBuilt),
             ComposeError::Partner => f.write_str("host and port are too long for a partner's name"),
             ComposeError::Account => f.write_str("the account is empty or holds a control character"),
             ComposeError::HeaderSyntax => f.write_str("a header flag has no colon"),

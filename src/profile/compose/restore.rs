@@ -5,7 +5,7 @@ use super::ComposeError;
 use super::request;
 use crate::engine::facts::{Opened, StoredHeader};
 use crate::engine::operation::{Announce, Guarded, Header, IdempotencyKey, Method, Operation, Request};
-use crate::engine::policy::{Idempotency, KeyPlace, Policy, UrlPart};
+use crate::engine::policy::{Idempotency, KeyPlace, Policy};
 use crate::engine::secret::Secret;
 use std::sync::Arc;
 use url::Url;
@@ -28,8 +28,8 @@ pub struct Stored<'a> {
 ///
 /// # Errors
 /// [`ComposeError::OtherOrigin`] where the profile is for another origin; [`ComposeError::MaskedHeader`] and
-/// [`ComposeError::MaskedUrl`] where a secret is not known here; [`ComposeError::Unreadable`] for a damaged line;
-/// [`ComposeError::StatusUrl`]. Nothing was sent.
+/// [`ComposeError::MaskedUrl`] where a secret is not known here; [`ComposeError::Unreadable`] for a damaged line.
+/// Nothing was sent.
 pub fn restore(
     profile: Option<&Profile>,
     stored: &Stored<'_>,
@@ -45,7 +45,7 @@ pub fn restore(
     }
     let headers =
         opened.headers.iter().map(|header| restored(profile, header, again)).collect::<Result<Vec<_>, _>>()?;
-    let policy = rules(profile, opened, &method, &parsed)?;
+    let policy = rules(profile, opened, &method, &parsed);
     let is_authorization = |header: &&Header| header.name.eq_ignore_ascii_case("authorization");
     let authorization = headers.iter().find(is_authorization).cloned();
     let request = Request {
@@ -66,18 +66,14 @@ pub fn restore(
 }
 
 /// Returns the rules of the profile of today for the stored operation.
-fn rules(profile: Option<&Profile>, opened: &Opened, method: &Method, url: &Url) -> Result<Policy, ComposeError> {
-    let policy = match profile {
+fn rules(profile: Option<&Profile>, opened: &Opened, method: &Method, url: &Url) -> Policy {
+    match profile {
         Some(profile) => profile.policy(method, url),
         None => {
             let policy = Policy::unprofiled(method.clone(), &origin(url));
             let idempotency = promised(opened).unwrap_or_else(|| policy.idempotency.clone());
             Policy { account: opened.account.clone(), idempotency, ..policy }
         }
-    };
-    match policy.status.as_ref().and_then(|status| status.url.0.first()) {
-        Some(UrlPart::Text(start)) if start.starts_with("https://") => Err(ComposeError::StatusUrl),
-        _ => Ok(policy),
     }
 }
 
