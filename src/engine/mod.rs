@@ -16,6 +16,7 @@ pub mod moment;
 pub mod operation;
 pub mod planted;
 pub mod policy;
+pub mod proxy;
 pub mod reason;
 pub mod resolution;
 pub mod retry_after;
