@@ -4,9 +4,11 @@
 
 mod ledger;
 mod replay;
+mod way;
 
 pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, LedgerVerifyArgs, StateFilter};
 pub use replay::{ReplayArgs, ResolveArgs};
+pub use way::WayArgs;
 
 use abide::rehearse::partner::Fault;
 use clap::{Args, Parser, Subcommand};
@@ -135,6 +137,9 @@ pub struct SendArgs {
     /// How long.
     #[command(flatten)]
     pub limits: LimitArgs,
+    /// By which way.
+    #[command(flatten)]
+    pub way: WayArgs,
     /// Where it is recorded.
     #[command(flatten)]
     pub ledger: LedgerChoice,

@@ -12,8 +12,6 @@ enum Said {
 
 /// Flags that are not ours, by what other tools call them.
 const FLAGS: &[(&[&str], Said)] = &[
-    (&["--resolve"], Said::NotBuilt),
-    (&["-x", "--proxy"], Said::NotBuilt),
     (&["--cacert"], Said::NotBuilt),
     (&["-E", "--cert"], Said::NotBuilt),
     (&["--cert-key"], Said::NotBuilt),
@@ -188,7 +186,6 @@ mod tests {
             (&["ledger", "compact"], "`abide ledger compact` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
             (&["send", "http://h/", "-L"], "-L is not built yet"),
-            (&["send", "http://h/", "--proxy", "p"], "--proxy is not built yet"),
             (&["send", "http://h/", "--cacert=f"], "--cacert is not built yet"),
         ];
         for (line, expected) in cases {

@@ -28,6 +28,7 @@ mod status;
 mod trust;
 mod verify;
 mod watch;
+mod way;
 mod world;
 
 use crate::report::paint::Paint;

@@ -6,6 +6,7 @@ use super::exit::Failure;
 use super::ledger_place::{self, Place};
 use super::limits;
 use super::request;
+use super::way::{self, Way};
 use super::world::{Blind, ProcessWorld};
 use super::{Session, control};
 use abide::drive::EntryRule;
@@ -13,8 +14,9 @@ use abide::engine::facts::{Opened, Owner, Why};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
+use abide::engine::proxy::Proxies;
 use abide::engine::secret::Secret;
-use abide::net::proxy::from_environment;
+use abide::net::Names;
 use abide::profile::compose::{
     ComposeError, Composed, DeadlineFlag, Draft, HeaderFlag, KeySource, Stored, compose, restore,
 };
@@ -35,6 +37,12 @@ pub struct Plan {
     pub entry: EntryRule,
     /// The key was made here.
     pub fresh_key: bool,
+    /// Which proxies are passed by.
+    pub proxies: Proxies,
+    /// The one that the operation passes by, in words.
+    pub proxy: Option<String>,
+    /// The names that are known.
+    pub names: Names,
     /// What to warn of.
     pub warnings: Vec<String>,
 }
@@ -77,17 +85,21 @@ pub fn make(
         why: Why::Send,
         owner,
     };
-    let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
-    refuse_proxy(&composed.operation)?;
+    let mut composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
+    let proxy = way.to(composed.operation.request.url.sent.expose())?.map(way::words);
+    way.proxies.hide(&mut composed.mask);
+    let names = way::names(&args.way.resolve)?;
     let place = ledger_place::to_send(&args.ledger, &composed.operation.request.method, &session.context)?;
     let mut warnings = wanted.warnings;
     warnings.extend(composed.warnings.iter().map(ToString::to_string));
+    warnings.extend(way.warnings);
     let entry = match (fresh_key, args.identity.accept_duplicate) {
         (false, _) => EntryRule::Keyed,
         (true, true) => EntryRule::Duplicate,
         (true, false) => EntryRule::Keyless,
     };
-    Ok(Plan { composed, profile, place, entry, fresh_key, warnings })
+    Ok(Plan { composed, profile, place, entry, fresh_key, proxies: way.proxies, proxy, names, warnings })
 }
 
 /// Returns the operation that the ledger holds and the rules for it, the limits of this plan in force.
@@ -116,22 +128,6 @@ pub fn uncomposed(error: ComposeError) -> Failure {
     match error.hint() {
         Some(hint) => failure.hint(hint),
         None => failure,
-    }
-}
-
-/// Refuses to pass by a proxy that the environment asks for: proxies are not built yet.
-///
-/// # Errors
-/// The environment names a proxy for the operation's URL.
-pub fn refuse_proxy(operation: &Operation) -> Result<(), Failure> {
-    let url = operation.request.url.sent.expose();
-    match from_environment(url, |name| std::env::var(name).ok()) {
-        None => Ok(()),
-        Some(name) => {
-            let refusal =
-                Failure::usage(format!("{name} asks for a proxy, and proxies are not built yet; nothing was sent"));
-            Err(refusal.hint(format!("unset {name}, or name the host in NO_PROXY, where it can be reached directly")))
-        }
     }
 }
 

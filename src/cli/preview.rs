@@ -24,6 +24,7 @@ pub fn show(args: &SendArgs, plan: &Plan, session: &Session) -> Result<Exit, Fai
         ledger: ledger.as_deref(),
         profile: composed.opened.profile.as_deref(),
         fresh_key: plan.fresh_key,
+        proxy: plan.proxy.as_deref(),
         deadline: composed.policy.timeouts.overall,
         max_attempts: composed.policy.retry.max_attempts,
         mask: &composed.mask,

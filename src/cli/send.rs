@@ -8,6 +8,7 @@ use super::plan::{self, Plan};
 use super::signals::Signals;
 use super::watch::{EventLog, Telling, Watcher};
 use super::{Session, book, control, panics, state};
+use crate::report::human::Taken;
 use crate::report::progress;
 use abide::drive::{self, Claim, Claimed, Clock, Ledger, Patience, Ports, Terms, Wish};
 use abide::engine::deadline::Deadline;
@@ -17,7 +18,7 @@ use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
 use abide::net::chance::Chance;
 use abide::net::clock::{Interrupt, SystemClock};
-use abide::net::{Names, Wire, WireSettings};
+use abide::net::{Wire, WireSettings};
 use abide::store::StoreError;
 use abide::store::jsonl::this_process;
 use abide::store::memory::Memory;
@@ -160,14 +161,15 @@ impl Run<'_> {
             events: self.events.clone(),
             deadline: self.deadline,
             asked_wait: None,
-            addr: None,
+            way: Taken::default(),
         };
         let mut wire = Wire::new(WireSettings {
             answer_max_bytes: policy.sizes.response_bytes,
             mask: composed.mask.clone(),
             wall: self.session.context.wall_clock(),
-            names: Names::default(),
+            names: self.plan.names.clone(),
             tls: self.session.tls.clone(),
+            proxies: self.plan.proxies.clone(),
         });
         let terms = Terms { policy, deadline: self.deadline, mask: &composed.mask };
         let began = clock.now().steady;

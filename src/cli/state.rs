@@ -111,7 +111,7 @@ mod tests {
     }
 
     fn started() -> Fact {
-        Fact::Started(Started { a: 1, addr: None })
+        Fact::Started(Started { a: 1, addr: None, proxy: None })
     }
 
     fn finished(evidence: Evidence) -> Fact {

@@ -6,7 +6,7 @@ use super::request::system_words;
 use super::screen::{Screen, Talk};
 use super::signals::{InFlight, Signals};
 use crate::report::events::{Happened, event};
-use crate::report::human::{self, Detail};
+use crate::report::human::{self, Detail, Taken};
 use crate::report::time::LocalClock;
 use abide::drive::{Event, Observer};
 use abide::engine::deadline::Deadline;
@@ -16,7 +16,6 @@ use abide::engine::operation::IdempotencyKey;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
-use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -99,8 +98,8 @@ pub struct Watcher<'a> {
     pub deadline: Deadline,
     /// How long a wait the partner asked for with its last answer.
     pub asked_wait: Option<Duration>,
-    /// Where the attempt in flight goes.
-    pub addr: Option<SocketAddr>,
+    /// Which way the attempt in flight goes.
+    pub way: Taken,
 }
 
 impl Watcher<'_> {
@@ -134,8 +133,8 @@ impl Watcher<'_> {
         self.signals.landed(&self.key);
         self.asked_wait = finished.not_before.map(|at| at.since(now.wall));
         let detail = if self.screen.talk >= Talk::Verbose { Detail::Long } else { Detail::Short };
-        let addr = self.addr.take();
-        self.talk(&human::attempt(&self.key, finished, addr, detail));
+        let way = std::mem::take(&mut self.way);
+        self.talk(&human::attempt(&self.key, finished, &way, detail));
         self.tell(now, Happened::finished(finished));
     }
 
@@ -150,11 +149,12 @@ impl Watcher<'_> {
 impl Observer for Watcher<'_> {
     fn saw(&mut self, now: Now, event: Event<'_>) {
         match event {
-            Event::Started { a, addr, limits } => {
+            Event::Started { a, addr, proxy, limits } => {
                 self.signals.departed(&self.key, InFlight { a, until: Instant::now() + limits.whole });
-                self.addr = addr;
+                self.way = Taken { addr, proxy: proxy.map(Into::into) };
                 self.doing(&format!("{}: attempt {a}", self.key));
-                self.tell(now, Happened::started(a, addr, limits.whole));
+                let way = self.way.clone();
+                self.tell(now, Happened::started(a, &way, limits.whole));
             }
             Event::Finished { finished, .. } => self.finished(now, finished),
             Event::Waiting(waiting) => self.waiting(now, waiting),

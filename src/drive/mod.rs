@@ -11,7 +11,7 @@ pub use run::{Failure, Patience, Ports, Terms, claim, run};
 
 use crate::engine::deadline::Limits;
 use crate::engine::entry::Wanted;
-use crate::engine::exchange::{Answer, Exchange};
+use crate::engine::exchange::{Answer, Exchange, Way};
 use crate::engine::facts::{
     About, Asked, Fact, Finished, History, Opened, Owner, Resolved, Settled, StoredBody, Waiting,
 };
@@ -34,7 +34,7 @@ pub struct Call<'a> {
     pub operation: &'a Operation,
     /// The attempt, from 1.
     pub a: u32,
-    /// The address to connect to; `None` where a proxy looks the name up.
+    /// The address to connect to, one of those that the lookup found; `None` where it found none.
     pub to: Option<SocketAddr>,
     /// The URL of a redirect hop on the same origin, in place of the operation's own.
     pub hop: Option<&'a str>,
@@ -59,12 +59,8 @@ pub struct Question<'a> {
 ///
 /// Futures are never dropped before they are done: the transport takes the limits and returns what it knows.
 pub trait Transport {
-    /// Looks the operation's host up within `limit`. `Ok` of an empty list means: no lookup needed here.
-    fn lookup(
-        &mut self,
-        operation: &Operation,
-        limit: Duration,
-    ) -> impl Future<Output = Result<Vec<SocketAddr>, Exchange>> + Send;
+    /// Finds the way to an absolute URL within `limit`: what to dial, and which proxy to pass by.
+    fn lookup(&mut self, url: &str, limit: Duration) -> impl Future<Output = Result<Way, Exchange>> + Send;
 
     /// Sends the request once and returns what the wire said.
     fn exchange(&mut self, permit: Permit, call: Call<'_>) -> impl Future<Output = Exchange> + Send;
@@ -253,6 +249,8 @@ pub enum Event<'a> {
         a: u32,
         /// Where it goes.
         addr: Option<SocketAddr>,
+        /// The proxy that it passes by, as `host:port`.
+        proxy: Option<&'a str>,
         /// What it may take.
         limits: &'a Limits,
     },

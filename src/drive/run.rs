@@ -7,7 +7,7 @@ use super::{
 use crate::engine::classify::{Context, classify};
 use crate::engine::deadline::{Deadline, Limits};
 use crate::engine::decide::{Action, Conclusion, choose_address, conclude, decide};
-use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Stages};
+use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Stages, Via};
 use crate::engine::facts::{Fact, Finished, History, Pause, Recorded, Settled, Started, Waiting};
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::Operation;
@@ -16,7 +16,6 @@ use crate::engine::policy::Policy;
 use crate::engine::secret::Mask;
 use crate::engine::verdict::{Cause, Evidence};
 use crate::engine::view::View;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// A longer wait is written down, so that people who look see what the process is doing.
@@ -183,8 +182,9 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
 
     async fn attempt(&mut self, a: u32, limits: Limits) -> Result<(), C::Error> {
         let begun = self.ports.clock.now().steady;
-        let found = match self.ports.transport.lookup(self.operation, limits.connect.min(limits.whole)).await {
-            Ok(found) => found,
+        let url = self.operation.request.url.sent.expose();
+        let way = match self.ports.transport.lookup(url, limits.connect.min(limits.whole)).await {
+            Ok(way) => way,
             Err(exchange) => {
                 self.finish(a, exchange, None);
                 return Ok(());
@@ -194,8 +194,9 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         if self.ports.clock.interrupted() || self.expired(now) {
             return Ok(());
         }
-        let to = choose_address(self.history, self.terms.policy, now, &found);
-        self.record_started(a, to, now).await?;
+        let to = choose_address(self.history, self.terms.policy, now, &way);
+        let proxy = way.proxy;
+        self.record_started(Started { a, addr: to, proxy: proxy.clone() }, now).await?;
         let hop = self.last_hop();
         let now = self.ports.clock.now();
         if self.expired(now) {
@@ -203,7 +204,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
             return Ok(());
         }
         let limits = limits.after(now.steady.since(begun));
-        self.ports.observer.saw(now, Event::Started { a, addr: to, limits: &limits });
+        self.ports.observer.saw(now, Event::Started { a, addr: to, proxy: proxy.as_deref(), limits: &limits });
         self.may_have_left = true;
         let call = Call { operation: self.operation, a, to, hop: hop.as_deref(), limits };
         let exchange = self.ports.transport.exchange(Permit(()), call).await;
@@ -214,20 +215,22 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
     /// Records that an attempt begins. The first one of a claim is durable, the claim with it, before a byte leaves, and
     /// so is one to another address than the one before: after a power cut, the address that may know the key must be
     /// known (decisions 9). A safe method needs no such promise (decisions 2).
-    async fn record_started(&mut self, a: u32, addr: Option<SocketAddr>, now: Now) -> Result<(), C::Error> {
-        let moved = addr != self.sent_to() && !planted(Bug::MoveUnsynced);
+    async fn record_started(&mut self, started: Started, now: Now) -> Result<(), C::Error> {
+        let moved = !self.sent_the_way(&started) && !planted(Bug::MoveUnsynced);
         let enough = (self.durable && !moved) || self.terms.policy.method.is_safe();
         let durability = if enough || planted(Bug::IntentUnsynced) { Durability::Later } else { Durability::Now };
-        self.append(now, Fact::Started(Started { a, addr }), durability).await?;
+        self.append(now, Fact::Started(started), durability).await?;
         self.durable = true;
         Ok(())
     }
 
-    fn sent_to(&self) -> Option<SocketAddr> {
-        self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
-            Fact::Started(started) => Some(started.addr),
+    /// Returns whether the attempt before went where this one goes.
+    fn sent_the_way(&self, next: &Started) -> bool {
+        let before = self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Started(started) => Some(started),
             _ => None,
-        })?
+        });
+        before.map_or(next.addr.is_none(), |before| before.addr == next.addr && before.proxy == next.proxy)
     }
 
     fn finish(&mut self, a: u32, exchange: Exchange, hop: Option<Box<str>>) {
@@ -333,6 +336,7 @@ fn never_sent(fault: Fault, now: Now) -> Exchange {
         stages: Stages::default(),
         took: Duration::ZERO,
         addr: None,
+        via: Via::Direct,
         error: None,
         at: now.wall,
     }

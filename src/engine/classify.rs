@@ -2,7 +2,7 @@
 //!
 //! Source of every row: the decision table in reference semantics 1.3 to 1.5, under decisions 2 to 9 and 15.
 
-use super::exchange::{Answer, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage};
+use super::exchange::{Answer, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage, Via};
 use super::facts::Again;
 use super::location;
 use super::planted::{Bug, planted};
@@ -91,7 +91,13 @@ impl Finding {
 pub fn classify(exchange: &Exchange, context: &Context<'_>) -> Finding {
     match &exchange.outcome {
         Outcome::Unanswered { sent, stage, fault } => {
-            Finding { stage: Some(*stage), ..unanswered(*sent, *stage, *fault) }
+            let finding = Finding { stage: Some(*stage), ..unanswered(*sent, *stage, *fault) };
+            match (finding.reason, exchange.via) {
+                (Reason::ConnectTimeout, Via::Forward | Via::Tunnel) => {
+                    Finding { reason: Reason::ProxyTimeout, ..finding }
+                }
+                _ => finding,
+            }
         }
         Outcome::Answered(answer) => answered(answer, exchange, context),
     }
@@ -117,8 +123,12 @@ fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
         (Fault::Expired, _) => (Again::No, Reason::Expired, Side::Ours),
         (Fault::Certificate, _) => (Again::No, Reason::Certificate, Side::Configuration),
         (Fault::Tls, _) => (Again::No, Reason::TlsFailed, Side::Configuration),
+        (Fault::ProxyNameUnknown, _) => (Again::Once, Reason::ProxyNameUnknown, Side::Configuration),
+        (Fault::ProxyUnreachable, _) => (Again::Yes, Reason::ProxyUnreachable, Side::Network),
         (Fault::Proxy, _) => (Again::Yes, Reason::ProxyFailed, Side::Network),
         (Fault::ProxyCredentials, _) => (Again::No, Reason::ProxyCredentials, Side::Configuration),
+        (Fault::ProxyForbids, _) => (Again::No, Reason::ProxyForbids, Side::Configuration),
+        (Fault::BeyondProxy, _) => (Again::Yes, Reason::BeyondProxy, Side::Theirs),
         (Fault::NotHttp, _) => (Again::Once, Reason::NotHttp, Side::Theirs),
         (Fault::HeadTooLarge, _) => (Again::Once, Reason::HeadTooLarge, Side::Theirs),
         (Fault::Suspended, _) => (Again::Yes, Reason::Suspended, Side::Ours),
@@ -153,6 +163,9 @@ fn ended(sent: Sent, stage: Stage) -> (Again, Reason, Side) {
 
 fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Finding {
     let mut finding = meaning(answer, context);
+    if finding.reason == Reason::Credentials && answer.status == 407 && exchange.via == Via::Forward {
+        finding.reason = Reason::ProxyCredentials;
+    }
     finding.http = Some(answer.status);
     finding.replayed = is_replayed(answer, context.policy);
     if finding.replayed && finding.evidence.is_doubt() && finding.again == Again::Yes {

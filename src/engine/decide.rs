@@ -2,6 +2,7 @@
 
 use super::backoff::share;
 use super::deadline::{Deadline, Limits};
+use super::exchange::Way;
 use super::facts::{About, Again, Fact, Finished, History, Pause, Recorded, Says, Why};
 use super::moment::{Moment, Now, Timestamp};
 use super::planted::{Bug, planted};
@@ -71,17 +72,22 @@ pub fn conclude(history: &History, policy: &Policy, now: Now, cause: Cause) -> C
 }
 
 /// Returns the address for the next attempt: the one that a doubtful attempt used, else the next one after each
-/// attempt of this run that was not sent. `None` where `found` is empty and nothing is pinned.
+/// attempt of this run that was not sent. `None` where the way has no address and nothing is pinned.
+///
+/// An address belongs to its way: that of a proxy leads nowhere without the proxy. Where a run passes by another proxy
+/// than the doubtful attempt did, the first address is taken.
 ///
 /// Source: decisions 9: a regional partner knows a key only where it was first seen.
-pub fn choose_address(history: &History, policy: &Policy, now: Now, found: &[SocketAddr]) -> Option<SocketAddr> {
+pub fn choose_address(history: &History, policy: &Policy, now: Now, way: &Way) -> Option<SocketAddr> {
     let view = View::new(history, policy, now);
+    let found = &way.addresses;
     let used = |recorded: &Recorded| match &recorded.fact {
-        Fact::Started(started) => started.addr,
+        Fact::Started(started) => started.addr.map(|addr| (addr, started.proxy == way.proxy)),
         _ => None,
     };
     if (view.doubt.is_some() || view.accepted) && !planted(Bug::PinForgotten) {
         let pinned = history.facts.iter().rev().find_map(used);
+        let pinned = pinned.filter(|(_, same_way)| *same_way).map(|(addr, _)| addr);
         return pinned.or_else(|| found.first().copied());
     }
     let newest = history.newest_claim();

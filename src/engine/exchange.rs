@@ -92,10 +92,18 @@ pub enum Fault {
     Tls,
     /// The peer refused our certificate before any answer (decisions 15).
     ClientCertificateRefused,
-    /// A proxy did not connect us.
+    /// The name of the proxy does not exist.
+    ProxyNameUnknown,
+    /// There is no connection to the proxy.
+    ProxyUnreachable,
+    /// A proxy did not connect us, for a reason that it did not tell.
     Proxy,
-    /// A proxy wants credentials.
+    /// A proxy wants credentials, or other ones.
     ProxyCredentials,
+    /// A proxy's rules forbid the partner.
+    ProxyForbids,
+    /// A proxy says that it cannot reach the partner.
+    BeyondProxy,
     /// The request could not be built.
     Unbuildable,
     /// The operation was no longer valid when it was about to be sent.
@@ -191,6 +199,27 @@ pub struct Stages {
     pub body_us: Option<u64>,
 }
 
+/// What stands between us and the partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Nothing that we know of.
+    #[default]
+    Direct,
+    /// A proxy that reads and forwards requests: an answer may be its own.
+    Forward,
+    /// A tunnel through a proxy: an answer comes from its end.
+    Tunnel,
+}
+
+/// The way to a partner.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// The addresses that may be dialled, in the order of preference; empty where the transport needs none.
+    pub addresses: Vec<SocketAddr>,
+    /// The proxy that is passed by, as `host:port`.
+    pub proxy: Option<Box<str>>,
+}
+
 /// Everything the wire said about one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {
@@ -202,6 +231,8 @@ pub struct Exchange {
     pub took: Duration,
     /// The address that was tried.
     pub addr: Option<SocketAddr>,
+    /// What stood between.
+    pub via: Via,
     /// The library's own words about a fault, secrets masked.
     pub error: Option<Box<str>>,
     /// The wall clock when the answer's head came, for Retry-After dates.

@@ -151,6 +151,9 @@ pub struct Started {
     /// The address it is sent to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub addr: Option<SocketAddr>,
+    /// The proxy that it passes by, as `host:port`. The address is then the proxy's, unless the name was looked up here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proxy: Option<Box<str>>,
 }
 
 /// Whether what failed is worth another attempt.

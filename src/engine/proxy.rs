@@ -5,9 +5,9 @@ mod exclusions;
 pub use exclusions::Exclusions;
 
 use super::location;
-use super::secret::{Mask, Secret};
+use super::secret::{Mask, Secret, percent_encoded};
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// How a proxy is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,8 +83,17 @@ impl Proxy {
     }
 
     /// Returns its address, where it is named by one.
-    pub fn address(&self) -> Option<IpAddr> {
-        self.host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+    pub fn address(&self) -> Option<SocketAddr> {
+        let ip: IpAddr = self.host.trim_start_matches('[').trim_end_matches(']').parse().ok()?;
+        Some(SocketAddr::new(ip, self.port))
+    }
+
+    /// Returns its URL with the credentials and `at` in place of the name, for the wire only.
+    pub fn url_at(&self, at: SocketAddr) -> Secret {
+        let credentials = self.credentials.as_ref().map(|(user, password)| {
+            format!("{}:{}@", percent_encoded(user.expose()), percent_encoded(password.expose()))
+        });
+        Secret::new(&format!("{}://{}{at}", self.scheme.name(), credentials.unwrap_or_default()))
     }
 }
 
@@ -200,9 +209,27 @@ fn decoded(text: &str) -> Option<String> {
 /// Which proxy a request passes by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
-    http: Option<Named>,
-    https: Option<Named>,
+    http: Slot,
+    https: Slot,
     exclusions: Exclusions,
+}
+
+/// What was named for a scheme, if anything.
+pub type Slot = Option<Result<Named, Misnamed>>;
+
+/// A variable or setting that is to name a proxy and does not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misnamed {
+    /// The variable.
+    pub by: &'static str,
+    /// What is wrong with it.
+    pub why: NotAProxy,
+}
+
+impl fmt::Display for Misnamed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the proxy in {} {}", self.by, self.why)
+    }
 }
 
 /// A proxy, and who named it.
@@ -217,28 +244,35 @@ pub struct Named {
 impl Proxies {
     /// Returns the rule that everything passes by one proxy but for the exclusions.
     pub fn one(proxy: Proxy, by: &'static str, exclusions: Exclusions) -> Proxies {
-        let named = Named { proxy, by };
-        Proxies { http: Some(named.clone()), https: Some(named), exclusions }
+        let named = Some(Ok(Named { proxy, by }));
+        Proxies { http: named.clone(), https: named, exclusions }
     }
 
     /// Returns the rule that each scheme has a proxy of its own, or none.
-    pub fn of_schemes(http: Option<Named>, https: Option<Named>, exclusions: Exclusions) -> Proxies {
+    pub fn of_schemes(http: Slot, https: Slot, exclusions: Exclusions) -> Proxies {
         Proxies { http, https, exclusions }
     }
 
     /// Returns the proxy that a request to `url` passes by; `None` where it goes directly.
-    pub fn of(&self, url: &str) -> Option<&Named> {
-        let origin = location::origin(url)?;
-        let (scheme, place) = origin.split_once("://")?;
-        let (host, port) = place.rsplit_once(':')?;
-        let named = if scheme == "https" { &self.https } else { &self.http };
-        let excluded = self.exclusions.cover(host, port.parse().ok()?);
-        named.as_ref().filter(|_| !excluded)
+    ///
+    /// # Errors
+    /// What should name the proxy for this URL does not.
+    pub fn of(&self, url: &str) -> Result<Option<&Named>, Misnamed> {
+        let Some(origin) = location::origin(url) else { return Ok(None) };
+        let (scheme, place) = origin.split_once("://").expect("an origin has a scheme");
+        let (host, port) = place.rsplit_once(':').expect("an origin has a port");
+        let slot = if scheme == "https" { &self.https } else { &self.http };
+        let excluded = port.parse().is_ok_and(|port| self.exclusions.cover(host, port));
+        match slot.as_ref().filter(|_| !excluded) {
+            None => Ok(None),
+            Some(Ok(named)) => Ok(Some(named)),
+            Some(Err(misnamed)) => Err(*misnamed),
+        }
     }
 
     /// Hides every credential wherever it turns up.
     pub fn hide(&self, mask: &mut Mask) {
-        [&self.http, &self.https].into_iter().flatten().for_each(|named| named.proxy.hide(mask));
+        [&self.http, &self.https].into_iter().flatten().flatten().for_each(|named| named.proxy.hide(mask));
     }
 }
 
@@ -262,7 +296,9 @@ mod tests {
         assert_eq!(mask.hide("p@s/s p%40s%2Fs"), "*** ***");
         let plain = Proxy::parse("http://[::1]:3128").expect("a proxy");
         assert_eq!((plain.name(), plain.credentials.is_none()), ("[::1]:3128".into(), true));
-        assert_eq!(plain.address(), Some("::1".parse().expect("an address")));
+        assert_eq!(plain.address(), Some("[::1]:3128".parse().expect("an address")));
+        let at = "10.0.0.1:1080".parse().expect("an address");
+        assert_eq!(proxy.url_at(at).expose(), "socks5h://bob:p%40s%2Fs@10.0.0.1:1080");
     }
 
     #[test]
@@ -292,15 +328,22 @@ mod tests {
 
     #[test]
     fn each_scheme_has_its_proxy_unless_the_host_is_excluded() {
-        let named = |text: &str, by| Some(Named { proxy: Proxy::parse(text).expect("a proxy"), by });
+        let named = |text: &str, by| {
+            Some(Proxy::parse(text).map(|proxy| Named { proxy, by }).map_err(|why| Misnamed { by, why }))
+        };
         let (exclusions, _) = Exclusions::read("b.example:8443");
         let proxies =
             Proxies::of_schemes(named("http://p:1", "http_proxy"), named("http://q:2", "https_proxy"), exclusions);
-        let by = |url: &str| proxies.of(url).map(|named| named.by);
+        let by = |url: &str| proxies.of(url).expect("named").map(|named| named.by);
         assert_eq!(by("http://a.example/x"), Some("http_proxy"));
         assert_eq!(by("https://b.example/x"), Some("https_proxy"));
         assert_eq!(by("https://b.example:8443/x"), None);
         assert_eq!(by("/x"), None);
-        assert_eq!(Proxies::default().of("http://a.example/"), None);
+        assert_eq!(Proxies::default().of("http://a.example/"), Ok(None));
+        let (exclusions, _) = Exclusions::read("b.example");
+        let broken = Proxies::of_schemes(named("p:1", "http_proxy"), None, exclusions);
+        let misnamed = broken.of("http://a.example/").expect_err("no scheme");
+        assert_eq!(misnamed.to_string(), "the proxy in http_proxy has no scheme such as http://");
+        assert_eq!((broken.of("http://b.example/"), broken.of("https://a.example/")), (Ok(None), Ok(None)));
     }
 }

@@ -49,8 +49,13 @@ reasons! {
     Unreachable = "unreachable", "no route to the host";
     ConnectFailed = "connect_failed", "the connection failed";
     LocalResources = "local_resources", "this machine ran out of sockets, ports or memory";
-    ProxyFailed = "proxy_failed", "the proxy did not connect us";
-    ProxyCredentials = "proxy_credentials", "the proxy wants credentials";
+    ProxyNameUnknown = "proxy_name_unknown", "no such host name: the proxy's";
+    ProxyUnreachable = "proxy_unreachable", "the proxy cannot be reached";
+    ProxyTimeout = "proxy_timeout", "no connection through the proxy within the connect limit";
+    ProxyFailed = "proxy_failed", "the proxy did not connect us to the partner";
+    ProxyCredentials = "proxy_credentials", "the proxy wants credentials, or other ones";
+    ProxyForbids = "proxy_forbids", "the proxy's rules forbid this partner";
+    BeyondProxy = "beyond_proxy", "the proxy says that it cannot reach the partner";
     Certificate = "certificate", "the partner's certificate was not accepted";
     ClientCertificate = "client_certificate", "the partner refused our certificate";
     TlsFailed = "tls_failed", "the TLS handshake failed";

@@ -82,7 +82,8 @@ impl fmt::Debug for Mask {
     }
 }
 
-fn percent_encoded(text: &str) -> String {
+/// Returns `text` with every byte but letters, digits and `-._~` as `%XX`.
+pub(super) fn percent_encoded(text: &str) -> String {
     let keeps = |b: u8| b.is_ascii_alphanumeric() || b"-._~".contains(&b);
     text.bytes().map(|b| if keeps(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
 }

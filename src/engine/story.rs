@@ -107,7 +107,7 @@ impl Story {
 
     pub fn attempt(self, seconds: f64, evidence: Evidence, again: Again) -> Story {
         let a = self.history.last_attempt() + 1;
-        let started = Fact::Started(Started { a, addr: Some(([127, 0, 0, 1], 80 + a as u16).into()) });
+        let started = Fact::Started(Started { a, addr: Some(([127, 0, 0, 1], 80 + a as u16).into()), proxy: None });
         self.with(seconds, started).with(seconds, Fact::Finished(Box::new(finished(a, evidence, again))))
     }
 

@@ -61,7 +61,7 @@ pub(super) async fn carry(
             Carried::nothing_sent(stage, Failure::new(Fault::Closed, "the partner answered before it was asked"))
         }
         Ok(Ok(response)) => answered(response, &mut watch, &marks, answer_max_bytes, wall()).await,
-        Ok(Err(error)) => unanswered(&watch, &progress, Failure::of_client(error, progress.stage())),
+        Ok(Err(error)) => unanswered(&watch, &progress, line.failure(error, progress.stage())),
         Err(fault) => unanswered(&watch, &progress, Failure::new(fault, "")),
     }
 }

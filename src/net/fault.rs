@@ -1,5 +1,6 @@
 //! Faults: the errors of the libraries below, classified once.
 
+use super::proxy;
 use crate::engine::exchange::{Fault, Limit, Stage};
 use crate::engine::secret::Mask;
 use nix::errno::Errno;
@@ -35,6 +36,20 @@ impl Failure {
     /// Returns a failure of our own.
     pub fn new(fault: Fault, words: &str) -> Failure {
         Failure { fault, words: words.into() }
+    }
+
+    /// Returns what a failed lookup of the proxy's own name means.
+    pub fn about_proxy(self) -> Failure {
+        match self.fault {
+            Fault::NameUnknown => Failure { fault: Fault::ProxyNameUnknown, ..self },
+            Fault::NameUnavailable => Failure { fault: Fault::ProxyUnreachable, ..self },
+            _ => self,
+        }
+    }
+
+    /// Returns what a failure means before a proxy has connected us.
+    pub fn at_proxy(self) -> Failure {
+        Failure { fault: proxy::fault(self.fault, &self.words), ..self }
     }
 
     /// Returns the words without secrets.

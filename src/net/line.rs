@@ -2,14 +2,16 @@
 
 use super::fault::Failure;
 use super::marks::{ConnectedLayer, Current, Marks};
+use super::proxy;
 use super::tls::Tls;
-use crate::engine::exchange::{Fault, Stage};
+use crate::engine::exchange::{Fault, Stage, Via};
 use crate::engine::facts::History;
 use crate::engine::moment::Now;
 use crate::engine::policy::Policy;
+use crate::engine::proxy::{Proxy, Scheme};
 use crate::engine::view::View;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
-use reqwest::{Client, Request, Response, Url};
+use reqwest::{Client, Request, Response};
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -61,8 +63,10 @@ impl Reuse {
 pub(super) struct Target {
     /// Scheme, host and port.
     pub origin: Origin,
-    /// The address that is dialled.
+    /// The address that a name stands for: the partner's, or that of a proxy which looks names up itself.
     pub to: SocketAddr,
+    /// The proxy that is passed by.
+    pub through: Option<Through>,
     /// How long the kernel tries to deliver what was written; a socket has it from its birth.
     pub read: Duration,
     /// Whether connections are kept.
@@ -71,11 +75,24 @@ pub(super) struct Target {
     pub tls: Option<Tls>,
 }
 
+/// A proxy and the address at which it is dialled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Through {
+    /// The proxy.
+    pub proxy: Proxy,
+    /// Its address.
+    pub at: SocketAddr,
+}
+
 impl Target {
-    /// Returns the target of a request to `url`.
-    pub fn new(url: &Url, to: SocketAddr, read: Duration, reuse: Reuse, tls: &Tls) -> Target {
-        let tls = (url.scheme() == "https").then(|| tls.clone());
-        Target { origin: url.origin(), to, read, reuse, tls }
+    /// Returns what stands between.
+    pub fn via(&self) -> Via {
+        let is_plain = matches!(&self.origin, Origin::Tuple(scheme, ..) if scheme == "http");
+        match &self.through {
+            None => Via::Direct,
+            Some(through) if is_plain && through.proxy.scheme == Scheme::Http => Via::Forward,
+            Some(_) => Via::Tunnel,
+        }
     }
 }
 
@@ -102,14 +119,17 @@ impl Line {
             Some(tls) => tls.config().map_err(|why| Failure::new(Fault::Certificate, &why))?,
             None => Tls::unused(),
         };
-        let client = Client::builder()
+        let builder = match &target.through {
+            None => Client::builder().no_proxy(),
+            Some(through) => Client::builder().proxy(proxy::of_client(through)?),
+        };
+        let client = builder
             .tls_backend_preconfigured(secure)
             .connector_layer(ConnectedLayer(current.clone()))
             .dns_resolver(Arc::new(Only(target.to)))
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
-            .no_proxy()
             .http1_only()
             .pool_max_idle_per_host(idle_max)
             .pool_idle_timeout(IDLE_MAX)
@@ -131,6 +151,12 @@ impl Line {
     pub fn send(&self, request: Request, marks: &Marks) -> impl Future<Output = reqwest::Result<Response>> + use<> {
         self.current.set(marks);
         self.client.execute(request)
+    }
+
+    /// Returns what an error of the client means while `stage` is under way.
+    pub fn failure(&self, error: reqwest::Error, stage: Stage) -> Failure {
+        let failure = Failure::of_client(error, stage);
+        if stage == Stage::Connect && self.target.through.is_some() { failure.at_proxy() } else { failure }
     }
 
     /// Lets the client catch up before it is used again: with the connection that comes back after an answer, else it

@@ -22,18 +22,19 @@ pub use tls::{SystemRoots, Tls};
 
 use crate::drive::{Call, Permit, Question, Transport};
 use crate::engine::deadline::Limits;
-use crate::engine::exchange::{Exchange, Fault, Limit, Stage};
-use crate::engine::operation::Operation;
+use crate::engine::exchange::{Exchange, Fault, Limit, Stage, Via, Way};
+use crate::engine::proxy::{Proxies, Proxy, Scheme};
 use crate::engine::secret::Mask;
 use attempt::{Carried, carry, micros};
 use clock::Wall;
 use fault::Failure;
-use line::{Line, Target};
+use line::{Line, Target, Through};
 use request::{Outgoing, Place, parse_url, place};
 use reqwest::Url;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
+use watch::Watch;
 
 /// What a [`Wire`] needs to know beside the operation that it serves.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub struct WireSettings {
     pub names: Names,
     /// Whom to trust on https. Wires of one process share it.
     pub tls: Tls,
+    /// Which proxy a request passes by.
+    pub proxies: Proxies,
 }
 
 /// The transport of one operation at a time. A worker keeps one and serves one operation after the other with it.
@@ -73,44 +76,77 @@ impl Wire {
         *self = Wire { settings, reuse, line: self.line.take(), looked_up: None };
     }
 
-    /// Returns the addresses that a URL leads to, within `limits.connect`.
-    async fn addresses(&mut self, url: &Url, limits: Limits) -> Result<Vec<SocketAddr>, Failure> {
-        let (host, port) = match place(url)? {
+    /// Returns what may be dialled for a URL, within `limits.connect`: the proxy, but where names are looked up here
+    /// all the same, the partner.
+    async fn way(&mut self, url: &Url, limits: Limits) -> Result<Way, Failure> {
+        let mut watch = Watch::new(limits);
+        let named = self.proxy_for(url)?;
+        let Some(proxy) = named else {
+            return Ok(Way { addresses: self.addresses(place(url)?, &mut watch).await?, proxy: None });
+        };
+        let name = proxy.name().into();
+        let of_proxy = self.addresses(Place::of_proxy(&proxy), &mut watch).await.map_err(Failure::about_proxy)?;
+        let addresses = match proxy.scheme {
+            Scheme::Http | Scheme::Socks5h => of_proxy,
+            Scheme::Socks5 => self.addresses(place(url)?, &mut watch).await?,
+        };
+        Ok(Way { addresses, proxy: Some(name) })
+    }
+
+    /// Returns the addresses of a place. A lookup never succeeds without one.
+    async fn addresses(&mut self, place: Place, watch: &mut Watch) -> Result<Vec<SocketAddr>, Failure> {
+        let (host, port) = match place {
             Place::Address(address) => return Ok(vec![address]),
             Place::Host(host, port) => (host, port),
         };
-        let mut watch = watch::Watch::new(limits);
         let found = watch.lookup(pin!(self.settings.names.find(&host, port))).await;
-        self.looked_up = Some(watch.started().elapsed());
+        self.looked_up = self.looked_up.max(Some(watch.started().elapsed()));
         match found {
             Ok(answer) => Ok(answer?.to_vec()),
             Err(fault) => Err(Failure::new(fault, "")),
         }
     }
 
-    /// Looks up where a request goes, if need be, and carries it within limits that cover both.
-    async fn send(
-        &mut self,
-        outgoing: Outgoing,
-        to: Option<SocketAddr>,
-        limits: Limits,
-    ) -> (Carried, Option<SocketAddr>) {
-        let started = Instant::now();
+    /// Returns the proxy that a request to `url` passes by.
+    fn proxy_for(&self, url: &Url) -> Result<Option<Proxy>, Failure> {
+        let named = self.settings.proxies.of(url.as_str());
+        let named = named.map_err(|misnamed| Failure::new(Fault::Unbuildable, &misnamed.to_string()))?;
+        Ok(named.map(|named| named.proxy.clone()))
+    }
+
+    /// Returns the line's target for a request to `url`, looking up what is not known yet. `to` is what a lookup found.
+    async fn target(&mut self, url: &Url, to: Option<SocketAddr>, limits: Limits) -> Result<Target, Failure> {
         let to = match to {
             Some(to) => to,
-            None => match self.addresses(outgoing.url(), limits).await {
-                // A lookup never succeeds without an address.
-                Ok(addresses) => addresses[0],
-                Err(failure) => return (Carried::nothing_sent(stage_of(&failure), failure), None),
-            },
+            None => self.way(url, limits).await?.addresses[0],
         };
+        let through = match self.proxy_for(url)? {
+            None => None,
+            Some(proxy) if proxy.scheme == Scheme::Socks5 => {
+                let place = Place::of_proxy(&proxy);
+                let at = self.addresses(place, &mut Watch::new(limits)).await.map_err(Failure::about_proxy)?[0];
+                Some(Through { proxy, at })
+            }
+            Some(proxy) => Some(Through { proxy, at: to }),
+        };
+        let tls = (url.scheme() == "https").then(|| self.settings.tls.clone());
+        Ok(Target { origin: url.origin(), to, through, read: limits.read, reuse: self.reuse, tls })
+    }
+
+    /// Looks up where a request goes, if need be, and carries it within limits that cover both.
+    async fn send(&mut self, outgoing: Outgoing, to: Option<SocketAddr>, limits: Limits) -> Trip {
+        let started = Instant::now();
+        let target = match self.target(outgoing.url(), to, limits).await {
+            Ok(target) => target,
+            Err(failure) => return Trip::none(Carried::nothing_sent(stage_of(&failure), failure), to),
+        };
+        let (to, via) = (target.to, target.via());
         let left = limits.after(started.elapsed());
-        let target = Target::new(outgoing.url(), to, limits.read, self.reuse, &self.settings.tls);
         let carried = match self.line(target).await {
             Ok(line) => self.send_over(line, outgoing, left).await,
             Err(failure) => Carried::nothing_sent(Stage::Connect, failure),
         };
-        (carried, Some(to))
+        Trip { carried, addr: Some(to), via }
     }
 
     /// Takes the line that is there if it leads to `target`, else a new one.
@@ -133,7 +169,8 @@ impl Wire {
     }
 
     /// Completes what came of a request that began at `started`.
-    fn exchange_of(&mut self, carried: Carried, addr: Option<SocketAddr>, started: Instant) -> Exchange {
+    fn exchange_of(&mut self, trip: Trip, started: Instant) -> Exchange {
+        let Trip { carried, addr, via } = trip;
         let mut stages = carried.stages;
         stages.resolve_us = self.looked_up.take().map(micros);
         let error = carried.failure.filter(|failure| !failure.words.is_empty());
@@ -142,41 +179,59 @@ impl Wire {
             stages,
             took: started.elapsed(),
             addr,
+            via,
             error: error.map(|failure| failure.masked(&self.settings.mask)),
             at: carried.head_at.unwrap_or_else(|| self.settings.wall.now()),
         }
     }
 }
 
+/// What came of one request, and which way it took.
+struct Trip {
+    carried: Carried,
+    addr: Option<SocketAddr>,
+    via: Via,
+}
+
+impl Trip {
+    /// Returns a trip that ended before anything was dialled.
+    fn none(carried: Carried, addr: Option<SocketAddr>) -> Trip {
+        Trip { carried, addr, via: Via::Direct }
+    }
+}
+
 impl Transport for Wire {
-    /// Looks the operation's host up within `limit`; an IP address is returned as it is.
+    /// Looks up what a request to `url` dials, within `limit`; an IP address is returned as it is.
     ///
     /// Whoever calls this subtracts the time it took from `limits.connect` and `limits.whole` of the call that follows.
-    async fn lookup(&mut self, operation: &Operation, limit: Duration) -> Result<Vec<SocketAddr>, Exchange> {
+    async fn lookup(&mut self, url: &str, limit: Duration) -> Result<Way, Exchange> {
         let started = Instant::now();
-        let found = match parse_url(operation.request.url.sent.expose()) {
-            Ok(url) => self.addresses(&url, lookup_limits(limit)).await,
+        let found = match parse_url(url) {
+            Ok(url) => self.way(&url, lookup_limits(limit)).await,
             Err(failure) => Err(failure),
         };
-        found.map_err(|failure| self.exchange_of(Carried::nothing_sent(stage_of(&failure), failure), None, started))
+        found.map_err(|failure| {
+            let carried = Carried::nothing_sent(stage_of(&failure), failure);
+            self.exchange_of(Trip::none(carried, None), started)
+        })
     }
 
     async fn exchange(&mut self, _: Permit, call: Call<'_>) -> Exchange {
         let started = Instant::now();
-        let (carried, addr) = match Outgoing::attempt(&call) {
+        let trip = match Outgoing::attempt(&call) {
             Ok(outgoing) => self.send(outgoing, call.to, call.limits).await,
-            Err(failure) => (Carried::nothing_sent(Stage::Connect, failure), call.to),
+            Err(failure) => Trip::none(Carried::nothing_sent(Stage::Connect, failure), call.to),
         };
-        self.exchange_of(carried, addr, started)
+        self.exchange_of(trip, started)
     }
 
     async fn ask(&mut self, question: Question<'_>) -> Exchange {
         let started = Instant::now();
-        let (carried, addr) = match Outgoing::question(&question) {
+        let trip = match Outgoing::question(&question) {
             Ok(outgoing) => self.send(outgoing, None, question.limits).await,
-            Err(failure) => (Carried::nothing_sent(Stage::Connect, failure), None),
+            Err(failure) => Trip::none(Carried::nothing_sent(Stage::Connect, failure), None),
         };
-        self.exchange_of(carried, addr, started)
+        self.exchange_of(trip, started)
     }
 }
 

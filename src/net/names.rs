@@ -50,6 +50,14 @@ impl Names {
         Names(Arc::new(Shared { resolver: Box::new(resolver), known: Mutex::default() }))
     }
 
+    /// Keeps addresses for a host and port, in order, in place of a lookup. There must be one.
+    pub fn keep(&self, host: &str, port: u16, addresses: Vec<SocketAddr>) {
+        assert!(!addresses.is_empty(), "a name that is known has an address");
+        // A URL's host is in lower case.
+        let place = (host.to_ascii_lowercase().into(), port);
+        self.lock().insert(place, Entry::Known(addresses.into()));
+    }
+
     /// Returns the addresses of a host, which is no IP address. Dropping the future leaves the lookup running.
     pub(super) async fn find(&self, host: &str, port: u16) -> Answer {
         let mut asked = match self.entry(host, port)? {

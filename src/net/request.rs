@@ -5,6 +5,7 @@ use super::marks::{MarkedBody, Marks};
 use crate::drive::{Call, Question};
 use crate::engine::exchange::Fault;
 use crate::engine::operation::Header;
+use crate::engine::proxy::Proxy;
 use bytes::Bytes;
 use reqwest::header::{CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, USER_AGENT};
 use reqwest::{Body, Method, Request, Url};
@@ -85,6 +86,13 @@ pub(super) enum Place {
     Address(SocketAddr),
     /// A host and port to look up.
     Host(Box<str>, u16),
+}
+
+impl Place {
+    /// Returns where a proxy is.
+    pub fn of_proxy(proxy: &Proxy) -> Place {
+        proxy.address().map_or_else(|| Place::Host(proxy.host.clone(), proxy.port), Place::Address)
+    }
 }
 
 /// Returns where a URL leads.

@@ -8,7 +8,7 @@ use super::headers;
 use super::known;
 use super::raw::{Field, Section, Source};
 use super::sections;
-use super::{LedgerRules, Loads, Profile, Reading, Secrets, World};
+use super::{LedgerRules, Loads, Profile, ProxyRules, Reading, Secrets, World};
 use crate::engine::operation::{Announce, PartnerName};
 use crate::engine::policy::{RetryPolicy, Sizes};
 use crate::engine::secret::Mask;
@@ -44,6 +44,7 @@ pub(super) fn convert(path: &Path, text: &str, world: &dyn World) -> Result<Prof
         account: root.get("account").map(|field| account(&field)).transpose()?,
         ledger: LedgerRules::default(),
         loads: Loads::default(),
+        proxy: ProxyRules::default(),
         mask: Mask::default(),
         base,
         headers: Vec::new(),
@@ -59,6 +60,9 @@ pub(super) fn convert(path: &Path, text: &str, world: &dyn World) -> Result<Prof
         stated: source.stated(&table),
     };
     profile.read_common(&root)?;
+    if let Some(section) = root.section("proxy", known::PROXY)? {
+        profile.proxy = ProxyRules::read(&section, &mut reading)?;
+    }
     profile.read_headers(&root, &mut reading)?;
     profile.secrets = reading.secrets;
     profile.mask = reading.mask;

@@ -21,11 +21,12 @@ pub(super) const ROOT: &[&str] = &[
     "breaker",
     "limits",
     "ledger",
+    "proxy",
     "secrets",
     "measured",
 ];
 /// Sections of later versions.
-pub(super) const NOT_BUILT: &[&str] = &["tls", "proxy", "alerts", "on_settled", "probe"];
+pub(super) const NOT_BUILT: &[&str] = &["tls", "alerts", "on_settled", "probe"];
 pub(super) const TIMEOUTS: &[&str] = &["connect", "write", "read", "body", "attempt", "overall"];
 pub(super) const RETRY: &[&str] = &["max_attempts", "base", "cap", "jitter", "max_retry_after"];
 pub(super) const IDEMPOTENCY: &[&str] =
@@ -53,6 +54,7 @@ pub(super) const ENDPOINT: &[&str] =
 pub(super) const BREAKER: &[&str] = &["window", "failure_ratio", "min_calls", "consecutive", "open_for", "open_cap"];
 pub(super) const LIMITS: &[&str] = &["rate", "concurrency", "response_bytes", "stored_body_bytes"];
 pub(super) const LEDGER: &[&str] = &["store_body", "keep_full", "forget_after"];
+pub(super) const PROXY: &[&str] = &["url", "no_proxy", "from_env"];
 pub(super) const SECRETS: &[&str] = &["query", "headers"];
 pub(super) const MEASURED: &[&str] =
     &["at", "samples", "censored", "span", "grade", "min", "p50", "p90", "p95", "p99", "p99_upper", "p999", "max"];
@@ -72,6 +74,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("breaker", BREAKER),
     ("limits", LIMITS),
     ("ledger", LEDGER),
+    ("proxy", PROXY),
     ("secrets", SECRETS),
 ];
 

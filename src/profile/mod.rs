@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod headers;
 mod known;
+mod proxy;
 mod raw;
 mod rules;
 mod sections;
@@ -22,6 +23,7 @@ pub use address::{NotAUrl, origin};
 pub use check::{Level, Remark, check};
 pub use error::{CredentialFault, Fault, Near, ProfileError, VariableState};
 pub use headers::NotAHeader;
+pub use proxy::ProxyRules;
 pub use show::{Setting, SettingOrigin, show};
 
 use crate::engine::json::Pointer;
@@ -92,6 +94,8 @@ pub struct Profile {
     pub ledger: LedgerRules,
     /// How much at once.
     pub loads: Loads,
+    /// Which proxy is passed by.
+    pub proxy: ProxyRules,
     /// Every secret value of the profile.
     pub mask: Mask,
     base: Option<address::Base>,

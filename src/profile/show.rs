@@ -92,6 +92,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("idempotency.settle", duration(idempotency.settle)),
         ("limits.response_bytes", bytes(sizes.response_bytes)),
         ("limits.stored_body_bytes", bytes(sizes.stored_body_bytes)),
+        ("proxy.from_env", "true".into()),
         ("ledger.store_body", quoted("full")),
         ("ledger.keep_full", duration(ledger.keep_full)),
         ("ledger.forget_after", quoted("never")),

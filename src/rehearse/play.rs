@@ -12,6 +12,7 @@ use crate::engine::operation::{Announce, Guarded, Header, IdempotencyKey, Method
 use crate::engine::policy::{
     KeyFormat, KeyPlace, Policy, RetryPolicy, StatusPolicy, StatusRule, Timeouts, UrlPart, UrlTemplate, ValueRule,
 };
+use crate::engine::proxy::Proxies;
 use crate::engine::reason::Reason;
 use crate::engine::secret::Mask;
 use crate::engine::verdict::{Cause, Verdict};
@@ -139,6 +140,7 @@ pub async fn play<L: Ledger>(
         wall: Wall::System,
         names: Names::default(),
         tls: Tls::default(),
+        proxies: Proxies::default(),
     });
     let terms = Terms { policy: &policy, deadline, mask: &Mask::default() };
     let ports = Ports { transport: &mut wire, clock: &mut clock, entropy: &mut chance, observer: &mut Nobody };

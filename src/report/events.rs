@@ -1,5 +1,6 @@
 //! One JSON line per attempt, wait and decision: schema `abide.event/1`.
 
+use super::human::Taken;
 use super::json::{Attempted, line};
 use abide::engine::facts::{Asked, Finished, Settled, Waiting};
 use abide::engine::moment::Timestamp;
@@ -20,6 +21,8 @@ pub enum Happened<'a> {
         a: u32,
         /// Where it goes.
         addr: Option<SocketAddr>,
+        /// The proxy that it passes by, as `host:port`.
+        proxy: Option<&'a str>,
         /// When its limits end it, in milliseconds from now.
         limit_ms: u64,
     },
@@ -57,8 +60,9 @@ pub enum Happened<'a> {
 
 impl<'a> Happened<'a> {
     /// Returns the event of an attempt that is about to send.
-    pub fn started(a: u32, addr: Option<SocketAddr>, limit: Duration) -> Happened<'a> {
-        Happened::Started { a, addr, limit_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX) }
+    pub fn started(a: u32, way: &'a Taken, limit: Duration) -> Happened<'a> {
+        let limit_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Happened::Started { a, addr: way.addr, proxy: way.proxy.as_deref(), limit_ms }
     }
 
     /// Returns the event of an attempt that ended.

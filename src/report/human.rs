@@ -22,9 +22,19 @@ pub enum Detail {
     Long,
 }
 
+/// The way that an attempt takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// The address.
+    pub addr: Option<SocketAddr>,
+    /// The proxy, as `host:port`.
+    pub proxy: Option<Box<str>>,
+}
+
 /// Returns the line about an attempt that ended.
-pub fn attempt(key: &IdempotencyKey, finished: &Finished, addr: Option<SocketAddr>, detail: Detail) -> String {
-    let mut line = format!("{key}: attempt {}: {}", finished.a, happened(finished));
+pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: Detail) -> String {
+    let through = way.proxy.as_ref().map(|proxy| format!(" through the proxy {proxy}")).unwrap_or_default();
+    let mut line = format!("{key}: attempt {}{through}: {}", finished.a, happened(finished));
     let proves = proves(finished);
     if !proves.is_empty() {
         line += &format!("; {proves}");
@@ -33,7 +43,7 @@ pub fn attempt(key: &IdempotencyKey, finished: &Finished, addr: Option<SocketAdd
         line += &format!(" ({})", side_words(side));
     }
     if detail == Detail::Long {
-        if let Some(addr) = addr {
+        if let Some(addr) = way.addr {
             line += &format!(" [{addr}]");
         }
         if let Some(stages) = &finished.stages {
@@ -299,8 +309,11 @@ mod tests {
             ),
         ];
         for (finished, expected) in cases {
-            assert_eq!(attempt(&key, &finished, None, Detail::Short), expected);
+            assert_eq!(attempt(&key, &finished, &Taken::default(), Detail::Short), expected);
         }
+        let way = Taken { proxy: Some("proxy.example:3128".into()), ..Taken::default() };
+        let told = attempt(&key, &finished(Reason::ProxyFailed, Evidence::NotSent, None), &way, Detail::Short);
+        assert!(told.starts_with("k1: attempt 2 through the proxy proxy.example:3128: the proxy did not"), "{told}");
     }
 
     #[test]

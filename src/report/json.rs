@@ -119,6 +119,8 @@ pub struct Standing<'a> {
     pub attempts: u32,
     /// The earliest time that another run makes sense.
     pub retry_at: Option<Timestamp>,
+    /// The proxy that the newest attempt passed by, as `host:port`; null for none.
+    pub proxy: Option<&'a str>,
     /// The method.
     pub method: &'a str,
     /// The URL, secrets masked.
@@ -161,6 +163,7 @@ impl<'a> Standing<'a> {
             ms: last.map(|last| last.ms),
             attempts: known.attempts(),
             retry_at: settled.and_then(|settled| settled.retry_at),
+            proxy: known.started().and_then(|started| started.proxy.as_deref()),
             method: &opened.method,
             url: &opened.url,
             opened_at: known.opened_at(),
@@ -331,6 +334,7 @@ pub struct Preview<'a> {
     fingerprint: &'a str,
     profile: Option<&'a str>,
     ledger: Option<&'a str>,
+    proxy: Option<&'a str>,
     method: &'a str,
     url: &'a str,
     headers: Vec<(&'a str, String)>,
@@ -356,6 +360,7 @@ impl<'a> Preview<'a> {
             fingerprint: &operation.fingerprint.0,
             profile: told.profile,
             ledger: told.ledger,
+            proxy: told.proxy,
             method: request.method.as_str(),
             url: &request.url.shown,
             headers: headers.map(|header| (&*header.name, told.mask.hide(&header.value.shown))).collect(),

@@ -1,6 +1,6 @@
 //! What is known about one operation: a fold over its facts, for every surface the same.
 
-use abide::engine::facts::{Fact, Finished, History, Opened, Owner, Recorded, Settled};
+use abide::engine::facts::{Fact, Finished, History, Opened, Owner, Recorded, Settled, Started};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::{IdempotencyKey, PartnerName};
 use abide::engine::verdict::Verdict;
@@ -112,11 +112,16 @@ impl Known<'_> {
 
     /// Returns the newest attempt that was started and of which no line tells how it ended.
     pub fn unaccounted(&self) -> Option<u32> {
-        let started = self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
-            Fact::Started(started) => Some(started.a),
-            _ => None,
-        })?;
+        let started = self.started()?.a;
         (!self.finished().any(|finished| finished.a == started)).then_some(started)
+    }
+
+    /// Returns the newest attempt that was started.
+    pub fn started(&self) -> Option<&Started> {
+        self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
+            Fact::Started(started) => Some(started),
+            _ => None,
+        })
     }
 
     /// Returns when the newest run has to end.

@@ -174,9 +174,11 @@ pub fn fact_words(fact: &Fact) -> String {
         Fact::Opened(opened) => {
             format!("process {} on {}, deadline {}", opened.owner.pid, opened.owner.host, opened.deadline)
         }
-        Fact::Started(started) => match started.addr {
-            Some(addr) => format!("attempt {} to {addr}", started.a),
-            None => format!("attempt {}", started.a),
+        Fact::Started(started) => match (started.addr, &started.proxy) {
+            (Some(addr), None) => format!("attempt {} to {addr}", started.a),
+            (Some(addr), Some(proxy)) => format!("attempt {} to {addr}, through the proxy {proxy}", started.a),
+            (None, Some(proxy)) => format!("attempt {} through the proxy {proxy}", started.a),
+            (None, None) => format!("attempt {}", started.a),
         },
         Fact::Finished(finished) => attempt_words(finished),
         Fact::Asked(asked) => format!("the partner says {}", asked.says.name().replace('_', " ")),

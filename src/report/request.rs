@@ -49,6 +49,8 @@ pub struct Rehearsed<'a> {
     pub profile: Option<&'a str>,
     /// The key was made now and would be another one next time.
     pub fresh_key: bool,
+    /// The proxy that would be passed by, without its credentials, and who named it.
+    pub proxy: Option<&'a str>,
     /// How long the run might take.
     pub deadline: Duration,
     /// Attempts of the run.
@@ -79,6 +81,7 @@ pub fn dry_run(operation: &Operation, told: &Rehearsed<'_>) -> String {
     lines.push(format!("partner      {}", operation.partner));
     lines.push(format!("fingerprint  {}", operation.fingerprint));
     lines.push(format!("profile      {}", told.profile.unwrap_or("none")));
+    lines.push(format!("proxy        {}", told.proxy.unwrap_or("none")));
     lines.push(format!("ledger       {}", told.ledger.unwrap_or("none")));
     lines.push(format!("deadline     {}, at most {} attempts", show_rounded(told.deadline), told.max_attempts));
     lines.push("nothing was sent, and the ledger was not looked at".into());

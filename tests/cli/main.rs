@@ -8,3 +8,4 @@ mod reading;
 mod replay;
 mod sandbox;
 mod usage;
+mod ways;

@@ -31,7 +31,10 @@ fn what_is_wrong_with_the_arguments_is_said_in_a_sentence_with_a_hint() {
         with(&["-o", "/no/such/folder/answer"]),
         with(&["--ledger-unsafe-fs", "--format", "xml"]),
         with(&["--retry", "3"]),
-        with(&["--proxy", "http://p:1"]),
+        with(&["-x", "proxy.example:3128"]),
+        with(&["-x", "https://proxy.example:443"]),
+        with(&["-x", "http://bob:s3cret@proxy.example"]),
+        with(&["--resolve", "api.example:192.0.2.7"]),
         with(&["-p", "nowhere"]),
         refused(&sandbox, &["send", "POST", "/orders", "-d", "1"]),
         refused(&sandbox, &["send", "POST", "api.example/orders", "-d", "1"]),
@@ -147,24 +150,4 @@ fn a_profile_is_checked_and_shown() {
     let (code, json) = sandbox.status(&["profile", "show", "p.toml", "--format", "json"]);
     assert_eq!(code, 0);
     assert!(json.starts_with("{\"schema\":\"abide.profile.show/1\","), "{json}");
-}
-
-#[test]
-fn a_proxy_of_the_environment_is_refused_and_not_passed_by() {
-    let sandbox = Sandbox::new();
-    let send = ["send", "POST", "http://127.0.0.1:9/", "--json", "1", "--ledger", "l.jsonl", "--max-attempts", "1"];
-    let with = |no_proxy: &str| {
-        let mut command = sandbox.abide(&send);
-        command.env("http_proxy", "http://bob:s3cret@127.0.0.1:3128").env("NO_PROXY", no_proxy);
-        command.output().expect("the binary runs")
-    };
-    let output = with("10.0.0.0/8");
-    assert_snapshot!(sandbox.shown(&output), @r"
-    ----- stderr
-    error: http_proxy asks for a proxy, and proxies are not built yet; nothing was sent
-    hint: unset http_proxy, or name the host in NO_PROXY, where it can be reached directly
-    ----- exit 2
-    ");
-    assert!(!sandbox.path().join("l.jsonl").exists(), "nothing is recorded");
-    assert_eq!(with("10.0.0.0/8, 127.0.0.0/8").status.code(), Some(3), "the host is excluded: it is tried");
 }

@@ -63,3 +63,13 @@ fn version_1_with_additions_is_read() {
     assert!(reader.warnings().is_empty());
     assert_eq!(names(&found(&reader, "order-1")), ["opened", "started"]);
 }
+
+/// `started` may name the proxy. A reader that does not know the field reads on, as the test above shows.
+#[test]
+fn version_1_with_a_proxy_is_read() {
+    let reader = Reader::open(&kept("v1-proxy.jsonl"), &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    let found = found(&reader, "k1");
+    let Fact::Started(started) = &found.history.facts[1].fact else { panic!("{:?}", names(&found)) };
+    assert_eq!(started.proxy.as_deref(), Some("127.0.0.1:9"));
+}

@@ -158,7 +158,7 @@ mod tests {
     use abide::engine::moment::{Moment, Timestamp};
 
     fn started(a: u32) -> Recorded {
-        let fact = Fact::Started(Started { a, addr: None });
+        let fact = Fact::Started(Started { a, addr: None, proxy: None });
         Recorded { n: 1, at: Timestamp::default(), steady: Some(Moment::START), fact }
     }
 

@@ -5,9 +5,10 @@ use crate::partner::Body;
 use crate::world::{Shared, World};
 use abide::drive::{Call, Permit, Question, Transport};
 use abide::engine::deadline::Limits;
-use abide::engine::exchange::{Answer, Ending, Exchange, Fault, Headers, Limit, Outcome, Sent, Stage, Stages};
+use abide::engine::exchange::{
+    Answer, Ending, Exchange, Fault, Headers, Limit, Outcome, Sent, Stage, Stages, Via, Way,
+};
 use abide::engine::moment::Moment;
-use abide::engine::operation::Operation;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
@@ -28,7 +29,7 @@ pub struct Wire {
 }
 
 impl Transport for Wire {
-    async fn lookup(&mut self, _: &Operation, limit: Duration) -> Result<Vec<SocketAddr>, Exchange> {
+    async fn lookup(&mut self, _: &str, limit: Duration) -> Result<Way, Exchange> {
         self.world.hazard(self.who).await;
         let (ends, fault) = {
             let mut world = self.world.lock();
@@ -42,7 +43,7 @@ impl Transport for Wire {
                 let outcome = Outcome::Unanswered { sent: Sent::Nothing, stage: Stage::Resolve, fault };
                 Err(exchange(&self.world.lock(), outcome, Duration::ZERO))
             }
-            None => Ok(ADDRESSES.to_vec()),
+            None => Ok(Way { addresses: ADDRESSES.to_vec(), proxy: None }),
         }
     }
 
@@ -101,7 +102,7 @@ impl World {
 }
 
 fn exchange(world: &World, outcome: Outcome, took: Duration) -> Exchange {
-    Exchange { outcome, stages: Stages::default(), took, addr: None, error: None, at: world.wall() }
+    Exchange { outcome, stages: Stages::default(), took, addr: None, via: Via::Direct, error: None, at: world.wall() }
 }
 
 /// Returns what the lack of an answer looks like.

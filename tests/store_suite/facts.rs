@@ -52,7 +52,7 @@ pub fn wish_of(name: &str, opened: Opened, body: &[u8]) -> Wish {
 }
 
 pub fn started(a: u32) -> Fact {
-    Fact::Started(Started { a, addr: Some("127.0.0.1:80".parse().expect("an address")) })
+    Fact::Started(Started { a, addr: Some("127.0.0.1:80".parse().expect("an address")), proxy: None })
 }
 
 pub fn attempt(a: u32, evidence: Evidence) -> Box<Finished> {

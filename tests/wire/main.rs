@@ -6,6 +6,8 @@
 
 mod faults;
 mod operations;
+mod proxies;
+mod relay;
 mod reuse;
 mod run;
 mod status;

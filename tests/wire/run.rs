@@ -10,6 +10,7 @@ use abide::engine::operation::{
     Announce, Fingerprint, Guarded, Header, IdempotencyKey, Method, Operation, PartnerName, Request,
 };
 use abide::engine::policy::{Idempotency, Policy, RetryPolicy, Timeouts};
+use abide::engine::proxy::Proxies;
 use abide::engine::secret::Mask;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::net::chance::Chance;
@@ -39,6 +40,7 @@ pub struct Sending {
     pub url: String,
     pub body: Vec<u8>,
     pub names: Names,
+    pub proxies: Proxies,
     pub announce: Announce,
     pub mask: Mask,
 }
@@ -65,6 +67,7 @@ impl Sending {
             url: url.into(),
             body: PAYLOAD.into(),
             names: Names::default(),
+            proxies: Proxies::default(),
             announce: Announce::default(),
             mask: Mask::default(),
         }
@@ -141,6 +144,7 @@ impl Sending {
             wall: Wall::System,
             names: self.names.clone(),
             tls: Tls::default(),
+            proxies: self.proxies.clone(),
         }
     }
 

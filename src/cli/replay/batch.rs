@@ -7,6 +7,7 @@ use super::super::{Session, state};
 use super::choose::Member;
 use super::queue::Queue;
 use super::task::{Job, Task, works_on_it};
+use crate::report::human::Taken;
 use crate::report::known::State;
 use abide::drive::{self, Claim, Claimed, Clock, EntryRule, Patience, Ports, Terms, Wish};
 use abide::engine::deadline::Deadline;
@@ -15,6 +16,7 @@ use abide::engine::facts::{Fact, History, Opened, StoredBody, Why};
 use abide::engine::moment::{Moment, Now};
 use abide::engine::operation::Operation;
 use abide::engine::policy::Sizes;
+use abide::engine::proxy::Proxies;
 use abide::engine::reason::Reason;
 use abide::engine::secret::Mask;
 use abide::net::chance::Chance;
@@ -188,9 +190,11 @@ impl Batch<'_> {
 
     async fn run(&self, run: Run<'_>, hands: &mut Hands) -> Done {
         let Run { member, job, mut claim, mut history, operation, deadline } = run;
-        let mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
+        let mut mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
+        job.proxies.hide(&mut mask);
         let Hands { clock, chance, wire, .. } = hands;
-        wire.serve(self.settings(mask.clone(), job.policy.sizes), Reuse::of(&history, &job.policy, clock.now()));
+        let settings = WireSettings { proxies: job.proxies.clone(), ..self.settings(mask.clone(), job.policy.sizes) };
+        wire.serve(settings, Reuse::of(&history, &job.policy, clock.now()));
         let mut watcher = self.watcher(member, deadline);
         let terms = Terms { policy: &job.policy, deadline, mask: &mask };
         let began = clock.now().steady;
@@ -216,8 +220,9 @@ impl Batch<'_> {
 
     fn settings(&self, mask: Mask, sizes: Sizes) -> WireSettings {
         let wall = self.session.context.wall_clock();
-        let tls = self.session.tls.clone();
-        WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names: self.names.clone(), tls }
+        let (names, tls) = (self.names.clone(), self.session.tls.clone());
+        let proxies = Proxies::default();
+        WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names, tls, proxies }
     }
 
     fn watcher(&self, member: &Member, deadline: Deadline) -> Watcher<'_> {
@@ -230,7 +235,7 @@ impl Batch<'_> {
             events: self.events.clone(),
             deadline,
             asked_wait: None,
-            addr: None,
+            way: Taken::default(),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::super::args::StateFilter;
 use super::super::exit::Failure;
+use super::super::way::Way;
 use super::super::{control, panics, plan};
 use super::choose::{Chosen, Member};
 use super::settings::Settings;
@@ -17,6 +18,7 @@ use abide::engine::facts::{Fact, Opened, Owner, Recorded, Reopened, StoredBody, 
 use abide::engine::moment::{Now, Timestamp};
 use abide::engine::operation::{Operation, PartnerName};
 use abide::engine::policy::{Control, Policy};
+use abide::engine::proxy::Proxies;
 use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::engine::view::View;
@@ -46,6 +48,8 @@ pub struct Job {
     pub policy: Policy,
     /// The profile.
     pub profile: Option<Rc<Profile>>,
+    /// Which proxies are passed by.
+    pub proxies: Proxies,
     /// What is done first and why, in words.
     pub first: String,
     data: Option<Arc<[u8]>>,
@@ -132,9 +136,10 @@ impl<'a> Planner<'a> {
             }
             (Err(error), _) => return Err(error.to_string()),
         };
-        plan::refuse_proxy(&operation).map_err(|failure| failure.error.to_string())?;
+        let way = Way::read(None, profile.as_deref()).map_err(|failure| failure.error.to_string())?;
+        way.to(operation.request.url.sent.expose()).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
-        Ok(Job { policy, profile, first: String::new(), data })
+        Ok(Job { policy, profile, proxies: way.proxies, first: String::new(), data })
     }
 
     /// Returns the rules as they hold in this replay.

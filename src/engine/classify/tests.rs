@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::exchange::{Headers, Stages};
+use crate::engine::exchange::{Headers, Stages, Via};
 use crate::engine::json::Pointer;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::Method;
@@ -15,6 +15,7 @@ fn exchange(outcome: Outcome) -> Exchange {
         stages: Stages::default(),
         took: Duration::from_millis(7),
         addr: None,
+        via: Via::Direct,
         error: None,
         at: Timestamp::from_unix_ms(1_700_000_000_000),
     }

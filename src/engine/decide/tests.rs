@@ -554,7 +554,10 @@ fn an_interrupted_run_says_what_is_known() {
 #[test]
 fn addresses_rotate_after_not_sent_and_are_pinned_after_doubt() {
     let found: Vec<SocketAddr> = vec![([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 1).into()];
-    let choose = |story: &Story, found: &[SocketAddr]| choose_address(&story.history, &story.policy, at(9.0), found);
+    let choose = |story: &Story, found: &[SocketAddr]| {
+        let way = Way { addresses: found.to_vec(), proxy: None };
+        choose_address(&story.history, &story.policy, at(9.0), &way)
+    };
     let story = Story::new(keyed("POST"));
     assert_eq!(choose(&story, &found), Some(found[0]));
     assert_eq!(choose(&story, &[]), None);
@@ -564,6 +567,29 @@ fn addresses_rotate_after_not_sent_and_are_pinned_after_doubt() {
     assert_eq!(choose(&story, &found), Some(found[1]), "who refuses is reached");
     let story = story.attempt(2.0, Evidence::InDoubt, Again::Yes);
     assert_eq!(choose(&story, &found), Some(([127, 0, 0, 1], 83).into()));
+}
+
+#[test]
+fn an_address_is_pinned_for_the_same_way_only() {
+    let found: SocketAddr = ([10, 0, 0, 1], 3128).into();
+    let pinned: SocketAddr = ([10, 0, 0, 9], 3128).into();
+    let route = |name: Option<&str>| name.map(Box::from);
+    for (before, now, expected) in [
+        (None, None, pinned),
+        (Some("p:3128"), Some("p:3128"), pinned),
+        (Some("p:3128"), None, found),
+        (None, Some("p:3128"), found),
+        (Some("p:3128"), Some("q:3128"), found),
+    ] {
+        let mut story = Story::new(keyed("POST")).attempt(1.0, Evidence::InDoubt, Again::Yes);
+        for recorded in &mut story.history.facts {
+            if let Fact::Started(started) = &mut recorded.fact {
+                (started.addr, started.proxy) = (Some(pinned), route(before));
+            }
+        }
+        let way = Way { addresses: vec![found], proxy: route(now) };
+        assert_eq!(choose_address(&story.history, &story.policy, at(9.0), &way), Some(expected), "{before:?} {now:?}");
+    }
 }
 
 fn any_fact() -> impl Strategy<Value = (u8, u8, bool, u32)> {

@@ -44,7 +44,7 @@ fn resolved(verdict: Verdict) -> Fact {
 }
 
 fn started(a: u32) -> Fact {
-    Fact::Started(Started { a, addr: None })
+    Fact::Started(Started { a, addr: None, proxy: None })
 }
 
 fn attempt(a: u32, evidence: Evidence) -> Box<Finished> {

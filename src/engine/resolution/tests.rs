@@ -10,7 +10,7 @@ fn story() -> Story {
 
 fn started(story: Story) -> Story {
     let a = story.history.last_attempt() + 1;
-    story.with(1.0, Fact::Started(Started { a, addr: None }))
+    story.with(1.0, Fact::Started(Started { a, addr: None, proxy: None }))
 }
 
 fn answered(story: Story, done: bool) -> Story {

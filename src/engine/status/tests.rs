@@ -1,5 +1,5 @@
 use super::*;
-use crate::engine::exchange::{Fault, Headers, Limit, Sent, Stage, Stages};
+use crate::engine::exchange::{Fault, Headers, Limit, Sent, Stage, Stages, Via};
 use crate::engine::json::Pointer;
 use crate::engine::moment::Timestamp;
 use crate::engine::policy::ValueRule;
@@ -29,7 +29,15 @@ fn policy() -> StatusPolicy {
 
 fn exchange(outcome: Outcome) -> Exchange {
     let at = Timestamp::from_unix_ms(0);
-    Exchange { outcome, stages: Stages::default(), took: Duration::from_millis(3), addr: None, error: None, at }
+    Exchange {
+        outcome,
+        stages: Stages::default(),
+        took: Duration::from_millis(3),
+        addr: None,
+        via: Via::Direct,
+        error: None,
+        at,
+    }
 }
 
 fn answered(status: u16, headers: &[(&str, &str)], body: &str) -> Exchange {

@@ -111,8 +111,8 @@ fn small() -> BoxedStrategy<Fact> {
             Fact::Asked(Asked { says, about, by_body, http, ms, not_before, note })
         },
     );
-    let started = (any::<u32>(), of(any::<std::net::SocketAddrV6>()))
-        .prop_map(|(a, addr)| Fact::Started(Started { a, addr: addr.map(named) }));
+    let started = (any::<u32>(), of(any::<std::net::SocketAddrV6>()), of(text()))
+        .prop_map(|(a, addr, proxy)| Fact::Started(Started { a, addr: addr.map(named), proxy }));
     let pause = select(vec![Pause::Backoff, Pause::RetryAfter, Pause::Settle, Pause::NextQuestion]);
     let waiting =
         (when(), pause).prop_map(|(until, reason)| Fact::Waiting(Waiting { until, reason, until_steady: None }));
@@ -206,7 +206,7 @@ proptest! {
 fn lines_look_as_the_format_says() {
     let key = IdempotencyKey::new("order-\"1\"", 255).expect("a key");
     let at = Timestamp::from_unix_ms(1_795_946_599_123);
-    let started = Fact::Started(Started { a: 2, addr: Some("127.0.0.1:80".parse().expect("an address")) });
+    let started = Fact::Started(Started { a: 2, addr: Some("127.0.0.1:80".parse().expect("an address")), proxy: None });
     let line = fact_line(&Entry { n: 41, key: &key, at, fact: &started, opened_at: None, durable: 712 });
     let expected = r#"{"t":"started","n":41,"k":"order-\"1\"","at":"2026-11-29T10:03:19.123Z","a":2,"addr":"127.0.0.1:80","d":712"#;
     let crc = crc32fast::hash(expected.as_bytes());
@@ -245,7 +245,7 @@ fn fields_of_newer_writers_are_passed_over() {
     let body = r#"{"t":"started","n":1,"k":"k1","at":"2026-11-29T10:03:19.123Z","a":1,"colour":{"x":[1]},"d":5"#;
     let line = format!("{body},\"crc\":\"{:08x}\"}}", crc32fast::hash(body.as_bytes()));
     let (_, recorded) = fact(line.as_bytes()).expect("it reads");
-    assert_eq!(recorded.fact, Fact::Started(Started { a: 1, addr: None }));
+    assert_eq!(recorded.fact, Fact::Started(Started { a: 1, addr: None, proxy: None }));
 }
 
 #[test]

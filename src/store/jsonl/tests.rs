@@ -151,7 +151,7 @@ fn wish(key: &str) -> Wish {
 }
 
 fn started() -> Fact {
-    Fact::Started(Started { a: 1, addr: None })
+    Fact::Started(Started { a: 1, addr: None, proxy: None })
 }
 
 fn settled(answer: usize) -> Fact {
