@@ -9,7 +9,7 @@ use abide::engine::moment::Now;
 use abide::engine::operation::{IdempotencyKey, PartnerName};
 use abide::profile::Profile;
 use abide::store::Warning;
-use abide::store::jsonl::{Found, Jsonl, Options, Reader, this_process};
+use abide::store::jsonl::{Effort, Found, Jsonl, Options, Reader, this_process};
 use std::path::{Path, PathBuf};
 
 /// Returns what is known of an operation at `now`.
@@ -25,7 +25,16 @@ pub fn known(found: &Found, now: Now) -> Known<'_> {
 pub fn open(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Jsonl, Failure> {
     let ledger = Jsonl::open(path, &options(choice, session)).map_err(|error| Failure::of_store(&error))?;
     warn(&session.screen, ledger.warnings());
+    session.ledgers.borrow_mut().push(ledger.clone());
     Ok(ledger)
+}
+
+/// Keeps the indexes of the ledgers that were written to up to date, once everything is told.
+pub fn keep_up(session: &Session) {
+    for ledger in session.ledgers.take() {
+        ledger.keep_up(Effort::Short);
+        warn(&session.screen, ledger.warnings());
+    }
 }
 
 /// Opens a ledger to read, and tells what it noticed.
@@ -52,7 +61,18 @@ pub fn peek(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Rea
 /// As [`read`].
 pub fn list(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Vec<Found>, Failure> {
     let reader = read(path, choice, session)?;
-    let found = reader.list().collect();
+    let found = reader.list().map_err(|error| Failure::of_store(&error))?.collect();
+    warn(&session.screen, reader.warnings());
+    Ok(found)
+}
+
+/// Returns the operations without a final verdict, newest first, however many others there are.
+///
+/// # Errors
+/// As [`read`].
+pub fn undecided(path: &Path, choice: &LedgerChoice, session: &Session) -> Result<Vec<Found>, Failure> {
+    let reader = read(path, choice, session)?;
+    let found = reader.undecided().map_err(|error| Failure::of_store(&error))?.collect();
     warn(&session.screen, reader.warnings());
     Ok(found)
 }

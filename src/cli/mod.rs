@@ -37,6 +37,7 @@ use abide::drive::Clock;
 use abide::engine::moment::Now;
 use abide::net::Tls;
 use abide::net::clock::{Interrupt, SystemClock};
+use abide::store::jsonl::Jsonl;
 use args::{Cli, Command, Common, LedgerCommand};
 use clap::Parser;
 use clap::error::ErrorKind;
@@ -44,6 +45,7 @@ use context::{Context, setting};
 use exit::{Exit, Failure};
 use jiff::tz::TimeZone;
 use screen::{Screen, Talk};
+use std::cell::RefCell;
 use std::io::Write;
 use tokio::runtime::Runtime;
 
@@ -83,6 +85,8 @@ pub struct Session {
     pub stdout_paint: Paint,
     /// What this machine trusts on https.
     pub tls: Tls,
+    /// The ledgers that were opened to be written to.
+    pub ledgers: RefCell<Vec<Jsonl>>,
 }
 
 impl Session {
@@ -118,13 +122,15 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
         Ok(session) => session,
         Err(failure) => return tell(&plain, &failure),
     };
-    match dispatch(cli.command, &session) {
+    let exit = match dispatch(cli.command, &session) {
         Ok(exit) => exit,
         Err(failure) => {
             session.screen.calm();
             tell(&session.screen, &failure)
         }
-    }
+    };
+    book::keep_up(&session);
+    exit
 }
 
 fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
@@ -174,7 +180,8 @@ fn session(common: Common, command: &Command) -> Result<Session, Failure> {
     let stdout_paint = paint(context.stdout_is_terminal);
     let local = LocalClock::new(TimeZone::system);
     let tls = trust::system();
-    Ok(Session { context, screen, stdout_paint, format, common, local, profiles: asking::Profiles::default(), tls })
+    let (profiles, ledgers) = (asking::Profiles::default(), RefCell::default());
+    Ok(Session { context, screen, stdout_paint, format, common, local, profiles, tls, ledgers })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

@@ -28,7 +28,7 @@ pub fn run(args: &StatusArgs, session: &Session) -> Result<Exit, Failure> {
             let found = book::find_one(key, args.profile.as_deref(), &path, &args.ledger, session)?;
             one(&found, shown, session)
         }
-        None => unsettled(&book::list(&path, &args.ledger, session)?, shown, session),
+        None => unsettled(&book::undecided(&path, &args.ledger, session)?, shown, session),
     }
 }
 

@@ -39,6 +39,15 @@ pub enum Warning {
         /// The file.
         path: PathBuf,
     },
+    /// The index cannot be used. It is made anew.
+    IndexDropped {
+        /// Its folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The index cannot be brought up to date: every process reads a little more.
+    Unindexed(StoreError),
     /// Others may read the file.
     Readable {
         /// The file.
@@ -57,7 +66,7 @@ pub enum Warning {
 impl Warning {
     /// Returns whether it is worth telling only a person who asked for details.
     pub const fn is_detail(&self) -> bool {
-        matches!(self, Warning::NoReserve { .. })
+        matches!(self, Warning::NoReserve { .. } | Warning::IndexDropped { .. } | Warning::Unindexed(_))
     }
 }
 
@@ -81,6 +90,10 @@ impl fmt::Display for Warning {
             Warning::NoReserve { path } => {
                 write!(f, "the file system of {} cannot keep room for outcomes on a full disk", path.display())
             }
+            Warning::IndexDropped { path, why } => {
+                write!(f, "the index in {} is made anew: {why}", path.display())
+            }
+            Warning::Unindexed(error) => write!(f, "the index is not up to date: {error}"),
             Warning::Readable { path, mode } => {
                 write!(f, "others may read {} (mode {mode:03o}): it holds payloads and answers", path.display())
             }

@@ -29,7 +29,7 @@ fn names(found: &Found) -> Vec<&'static str> {
 fn version_1_is_read() {
     let reader = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
     assert!(reader.warnings().is_empty());
-    let keys: Vec<_> = reader.list().map(|found| found.key.to_string()).collect();
+    let keys: Vec<_> = reader.list().expect("readable").map(|found| found.key.to_string()).collect();
     assert_eq!(keys, ["hash-only", "in-flight", "blob-1", "order-1", "order-2"]);
 
     let order = found(&reader, "order-1");

@@ -2,12 +2,13 @@
 
 use crate::facts::*;
 use crate::file::OnDisk;
+use crate::index::padded;
 use crate::suite::*;
 use abide::drive::{Claim, Claimed};
 use abide::engine::entry::Standing;
 use abide::engine::facts::{Fact, Predecessor, Recorded};
 use abide::engine::verdict::{Evidence, Verdict};
-use abide::store::jsonl::{Found, Jsonl, JsonlClaim, Options, Remedy, verify};
+use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Options, Remedy, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -160,7 +161,9 @@ fn work(number: usize, ledger: &mut Jsonl) {
     for index in 0.. {
         // Two workers share each row of keys, so that they meet.
         let name = format!("r{}-{index}", number / 2);
-        let (mut held, history) = match claim(ledger, &wish(&name, &name)) {
+        // Long bodies, so that kills meet an index that is being written as well.
+        ledger.keep_up(Effort::Short);
+        let (mut held, history) = match claim(ledger, &padded(&name, &name)) {
             Claimed::Ours(held, history) => (held, history),
             Claimed::Final(..) | Claimed::Busy(..) => continue,
             other => panic!("{other:?}"),
@@ -206,13 +209,19 @@ impl Seen {
 
     fn check(&self, house: &OnDisk) {
         let found: BTreeMap<String, Found> =
-            house.reader().list().map(|found| (found.key.to_string(), found)).collect();
+            house.reader().list().expect("readable").map(|found| (found.key.to_string(), found)).collect();
         for (name, claims) in &self.sent {
             let [n] = claims[..] else { panic!("{name} was sent by {claims:?}") };
             let facts = &found.get(name).unwrap_or_else(|| panic!("{name} was sent and is not there")).history.facts;
             let is_its = |recorded: &&Recorded| recorded.n == n && matches!(recorded.fact, Fact::Started(_));
             assert_eq!(facts.iter().filter(is_its).count(), 1, "{name}");
         }
+        let reader = house.reader();
+        for name in self.sent.keys() {
+            assert_eq!(reader.find(&key(name), None).expect("readable"), std::slice::from_ref(&found[name]), "{name}");
+        }
+        let index = house.folder.path().join("ledger.jsonl.idx/MANIFEST");
+        assert!(index.exists(), "there was enough for an index");
         for name in &self.told {
             assert_eq!(found[name].standing, Standing::Settled, "{name}");
             assert!(found[name].history.settled().is_some_and(|end| end.verdict == Verdict::Confirmed), "{name}");

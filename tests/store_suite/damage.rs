@@ -85,7 +85,11 @@ fn recheck(house: &OnDisk, torn: usize) {
     let notes = lines.iter().filter(|line| line.starts_with("{\"t\":\"note\"")).count();
     assert_eq!(notes, usize::from(torn > 0));
     let reader = house.reader();
-    let known: Vec<_> = reader.list().map(|found| (found.key.to_string(), found.history.settled().is_some())).collect();
+    let known: Vec<_> = reader
+        .list()
+        .expect("readable")
+        .map(|found| (found.key.to_string(), found.history.settled().is_some()))
+        .collect();
     assert_eq!(known.len(), 3);
     for name in ["k1", "k3"] {
         assert!(known.contains(&(name.into(), true)), "{known:?}");

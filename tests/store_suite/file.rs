@@ -231,7 +231,7 @@ fn an_empty_file_and_one_with_half_a_header_become_ledgers() {
     for len in [0, 6, 17, 40, header.len()] {
         let house = OnDisk::new();
         fs::write(house.path(), &header[..len]).expect("writes");
-        assert!(house.reader().list().next().is_none(), "{len}");
+        assert!(house.reader().list().expect("readable").next().is_none(), "{len}");
         house.confirm("k1");
         assert_eq!(house.lines().len(), 4, "{len}");
         assert!(house.read(&partner("acme"), &key("k1")).is_some());
@@ -316,7 +316,7 @@ fn eight_processes_and_fifty_keys_have_fifty_winners() {
     });
     assert_eq!(winners, 50);
     let reader = house.reader();
-    assert_eq!(reader.list().filter(|found| found.history.settled().is_some()).count(), 50);
+    assert_eq!(reader.list().expect("readable").filter(|found| found.history.settled().is_some()).count(), 50);
     assert!(reader.warnings().is_empty());
     assert_eq!(house.lines().len(), 1 + 50 * 3);
 }
@@ -341,11 +341,12 @@ fn a_reader_sees_who_lives() {
     let (held, _) = ours(claim(&mut house.process(), &wish("live", "live")));
     use abide::engine::entry::Standing::{DeadSameBoot, Live, Settled};
     let reader = house.reader();
-    let listed: Vec<_> = reader.list().map(|found| (found.key.to_string(), found.standing)).collect();
+    let listed: Vec<_> =
+        reader.list().expect("readable").map(|found| (found.key.to_string(), found.standing)).collect();
     let expected = [("live", Live), ("dead", DeadSameBoot), ("old", Settled)];
     assert_eq!(listed, expected.map(|(name, standing)| (name.to_owned(), standing)));
     drop(held);
-    assert_eq!(reader.list().next().expect("one").standing, DeadSameBoot);
+    assert_eq!(reader.list().expect("readable").next().expect("one").standing, DeadSameBoot);
     let confirmed = |except| reader.newest_confirmed(&partner("acme"), &key(except));
     assert_eq!(confirmed("live"), Some(key("old")));
     assert_eq!(confirmed("old"), None);

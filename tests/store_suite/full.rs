@@ -69,7 +69,7 @@ fn fill_and_go_on(disk: &Path) {
     }
     append(&mut held, &[settled(Verdict::Confirmed, Some(attempt(2_000, Evidence::Answered)))]);
     let reader = Reader::open(&path, &options).expect("readable");
-    assert!(reader.list().next().expect("one").history.settled().is_some());
+    assert!(reader.list().expect("readable").next().expect("one").history.settled().is_some());
     assert!(matches!(claim(&mut ledger, &wish("k1", "one")), Claimed::Final(..)));
 }
 

@@ -5,6 +5,7 @@ mod damage;
 mod facts;
 mod file;
 mod full;
+mod index;
 mod killed;
 mod long;
 mod person;

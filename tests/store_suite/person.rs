@@ -145,7 +145,7 @@ fn sixteen_workers_of_one_process_share_their_syncs() {
         local.spawn_local(work(index));
     }
     run(local);
-    assert_eq!(house.reader().list().filter(|found| found.history.settled().is_some()).count(), 17);
+    assert_eq!(house.reader().list().expect("readable").filter(|found| found.history.settled().is_some()).count(), 17);
     // Two for one operation, and no more for sixteen that go side by side.
     assert!((1..=4).contains(&ledger.syncs()), "{} syncs", ledger.syncs());
 }

@@ -10,7 +10,10 @@ use abide::engine::moment::Now;
 use abide::engine::operation::{Method, PartnerName};
 use abide::engine::verdict::Verdict;
 use abide::store::jsonl::{Found, Reader};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+/// First claims, by partner and URL.
+type Writes = HashMap<(PartnerName, Box<str>), u64>;
 
 /// One selected operation.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub struct Chosen {
     pub members: Vec<Member>,
     /// The ledger, to look more up.
     pub reader: Reader,
-    writes: HashMap<(PartnerName, Box<str>), u64>,
+    writes: Writes,
 }
 
 impl Chosen {
@@ -46,14 +49,12 @@ impl Chosen {
     pub fn read(settings: &Settings<'_>, session: &Session, now: Now) -> Result<Chosen, Failure> {
         let reader = book::read(&settings.path, settings.choice(), session)?;
         let mut members = Vec::new();
-        let mut writes = HashMap::new();
         let mut seen: HashMap<_, Vec<PartnerName>> = HashMap::new();
-        for found in reader.list() {
-            let state = state::of(&found.history, found.standing, now);
-            note_write(&mut writes, &found, &state);
+        for found in candidates(&reader, settings)? {
             if !is_of_profile(settings, found.history.opened()) {
                 continue;
             }
+            let state = state::of(&found.history, found.standing, now);
             if settings.keys.contains(&found.key) {
                 seen.entry(found.key.clone()).or_default().push(found.partner.clone());
             }
@@ -61,6 +62,7 @@ impl Chosen {
                 members.push(Member { found, state });
             }
         }
+        let writes = later_writes(&reader, &members, now)?;
         book::warn(&session.screen, reader.warnings());
         for key in &settings.keys {
             match seen.get(key).map(Vec::as_slice) {
@@ -81,13 +83,39 @@ impl Chosen {
     }
 }
 
-fn note_write(writes: &mut HashMap<(PartnerName, Box<str>), u64>, found: &Found, state: &State) {
-    let opened = found.history.opened();
-    let is_write = !Method::new(&opened.method).is_some_and(|method| method.is_safe());
-    if is_write && state.verdict() == Some(Verdict::Confirmed) {
-        let newest = writes.entry((opened.partner.clone(), opened.url.clone())).or_default();
-        *newest = (*newest).max(found.history.facts[0].n);
+/// Returns the operations among which all that are meant are. Only for those that are done is the whole ledger read.
+fn candidates(reader: &Reader, settings: &Settings<'_>) -> Result<Vec<Found>, Failure> {
+    let failure = |error| Failure::of_store(&error);
+    if !settings.keys.is_empty() {
+        let keys: HashSet<_> = settings.keys.iter().collect();
+        let found = keys.into_iter().map(|key| reader.find(key, None)).collect::<Result<Vec<_>, _>>();
+        return Ok(found.map_err(failure)?.into_iter().flatten().collect());
     }
+    let is_done = |state: &StateFilter| matches!(state, StateFilter::Confirmed | StateFilter::Rejected);
+    Ok(match settings.states().iter().any(is_done) {
+        true => reader.list().map_err(failure)?.collect(),
+        false => reader.undecided().map_err(failure)?.collect(),
+    })
+}
+
+/// Returns the first claims of the newest writes that are confirmed, by partner and URL. They matter only to what would
+/// undo them: for nothing else is the whole ledger read.
+fn later_writes(reader: &Reader, members: &[Member], now: Now) -> Result<Writes, Failure> {
+    let mut writes = Writes::new();
+    let undoes = |member: &Member| matches!(&*member.found.history.opened().method, "PUT" | "PATCH" | "DELETE");
+    if !members.iter().any(undoes) {
+        return Ok(writes);
+    }
+    for found in reader.list().map_err(|error| Failure::of_store(&error))? {
+        let opened = found.history.opened();
+        let state = state::of(&found.history, found.standing, now);
+        let is_write = !Method::new(&opened.method).is_some_and(|method| method.is_safe());
+        if is_write && state.verdict() == Some(Verdict::Confirmed) {
+            let newest = writes.entry((opened.partner.clone(), opened.url.clone())).or_default();
+            *newest = (*newest).max(found.history.facts[0].n);
+        }
+    }
+    Ok(writes)
 }
 
 fn is_of_profile(settings: &Settings<'_>, opened: &Opened) -> bool {

@@ -15,6 +15,7 @@ use super::locks::Locks;
 use super::operations::NOT_UNDERSTOOD;
 use super::place::Place;
 use super::repair::{append, sick};
+use super::upkeep;
 use crate::engine::entry::owner;
 use crate::engine::facts::Owner;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
@@ -80,6 +81,8 @@ pub fn accept_loss(path: &Path, options: &Options, owner: &Owner) -> Result<Acce
     }
     refuse_while_in_use(&place, &locks, &check, &*disk)?;
     let plan = Plan::make(&place, &*disk, &check)?;
+    // It may cover lines that are blanked now.
+    upkeep::remove(&place, &locks)?;
     Pen::new(&place, &*disk, options, &check).write(plan, &check, len, owner)
 }
 

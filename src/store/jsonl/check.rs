@@ -4,7 +4,7 @@ use super::disk::{Disk, read_range};
 use super::finding::{Finding, Kind, Verified};
 use super::journal::Journal;
 use super::locks::Locks;
-use super::operations::{NOT_UNDERSTOOD, Operations, Span};
+use super::operations::{NOT_UNDERSTOOD, Operations, Span, is_known};
 use super::place::{Place, failed};
 use super::scan::{Bad, Next, Piece, Position, scan};
 use super::seen::{Record, Seen};
@@ -374,8 +374,4 @@ impl Check {
             findings: self.findings,
         }
     }
-}
-
-fn is_known(t: &str) -> bool {
-    matches!(t, "opened" | "started" | "finished" | "asked" | "waiting" | "settled" | "reopened" | "resolved")
 }

@@ -2,11 +2,12 @@
 
 use super::blobs;
 use super::core::{Core, State};
+use super::lookup::{Operation, Trouble};
 use crate::drive::{Claim, Claimed, Durability, EntryRule, Wish};
 use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
 use crate::engine::facts::{Fact, History, Opened, Recorded, Reopened, Settled, StoredBody};
 use crate::engine::moment::Now;
-use crate::engine::operation::IdempotencyKey;
+use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::format::{self, LINE_MAX};
 use crate::store::{Left, StoreError};
 use std::sync::Arc;
@@ -16,25 +17,37 @@ use std::sync::Arc;
 pub struct JsonlClaim {
     core: Arc<Core>,
     n: u64,
+    partner: PartnerName,
     key: IdempotencyKey,
     body: StoredBody,
+    places: Places,
     /// Whether the claim itself was synced and remembered.
     durable: bool,
     left: Left,
 }
 
+/// Where the lines of a claim are, as long as the file is the same.
+#[derive(Clone, Copy, Debug)]
+struct Places {
+    /// The offset of the operation's first line.
+    opened_at: u64,
+    /// The offset of the claim's own line.
+    claim_at: u64,
+    /// How often the file had been replaced.
+    replaced: u64,
+}
+
 /// What the ledger has under a key.
 pub struct OnFile {
-    row: usize,
-    /// Its facts.
-    pub history: History,
+    /// Its lines.
+    pub operation: Operation,
     /// What is known of its newest run.
     pub standing: Standing,
 }
 
 /// What came of looking a key up under the lock.
 enum Step {
-    Ours { n: u64, key: IdempotencyKey, history: History },
+    Ours { n: u64, key: IdempotencyKey, history: History, places: Places },
     Final { key: IdempotencyKey, history: History, end: u64 },
     Other(Claimed<JsonlClaim>),
 }
@@ -44,10 +57,10 @@ pub async fn claim(core: &Arc<Core>, wish: &Wish, now: Now) -> Result<Claimed<Js
     // Durable before the line that names it, and not under the lock, which nobody may hold while a disk works.
     let opened = with_kept_body(core, wish)?;
     match core.locked(|state| take(core, state, wish, &opened, now)).await? {
-        Step::Ours { n, key, history } => {
-            let body = history.opened().body.clone();
+        Step::Ours { n, key, history, places } => {
+            let (partner, body) = (wish.opened.partner.clone(), history.opened().body.clone());
             let (core, durable, left) = (core.clone(), false, Left::Nothing);
-            Ok(Claimed::Ours(JsonlClaim { core, n, key, body, durable, left }, history))
+            Ok(Claimed::Ours(JsonlClaim { core, n, partner, key, body, places, durable, left }, history))
         }
         Step::Final { key, history, end } => {
             // Another process wrote it and may not have synced it; whoever reports it does (P2).
@@ -74,23 +87,20 @@ fn with_kept_body(core: &Core, wish: &Wish) -> Result<Arc<Opened>, StoreError> {
 }
 
 /// Looks the key up and takes it, or says why not. The append lock is held.
-fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: Now) -> Result<Step, StoreError> {
+fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: Now) -> Result<Step, Trouble> {
     core.catch_up(state, now.wall)?;
     core.check(state)?;
-    let found = wanted(core, state, wish)?;
-    let known = found.as_ref().map(|found| Known { history: &found.history, standing: found.standing });
-    let entry = enter(known, wish.wanted());
-    let Some(OnFile { row, history, .. }) = found else {
-        if let Some(n) = state.journal.operations().lost(Some(&opened.partner), &wish.key) {
-            return Err(StoreError::Lost { key: wish.key.clone(), n });
+    let found = match wanted(core, state, wish)? {
+        Wanted::There(found) => found,
+        Wanted::Lost(n) => return Err(StoreError::Lost { key: wish.key.clone(), n }.into()),
+        Wanted::Absent if !wish.entry.opens() => return Ok(Step::Other(Claimed::Unknown(wish.key.clone()))),
+        Wanted::Absent => {
+            let (place, fact) = (state.journal.end(), Fact::Opened(opened.clone()));
+            return Ok(begin(core, state, (&wish.key, place), History::default(), fact, now)?);
         }
-        if !wish.entry.opens() {
-            return Ok(Step::Other(Claimed::Unknown(wish.key.clone())));
-        }
-        return begin(core, state, &wish.key, History::default(), Fact::Opened(opened.clone()), now);
     };
-    let key = state.journal.operations().row(row).key.clone();
-    Ok(match entry {
+    let OnFile { operation: Operation { key, history, opened_at, .. }, standing } = *found;
+    Ok(match enter(Some(Known { history: &history, standing }), wish.wanted()) {
         Entry::Open => unreachable!("nothing is opened twice"),
         Entry::Reopen { predecessor, key_until } => {
             let reopened = Reopened {
@@ -101,7 +111,8 @@ fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: 
                 key_until,
                 owner: opened.owner.clone(),
             };
-            return begin(core, state, &key, history, Fact::Reopened(Box::new(reopened)), now);
+            let fact = Fact::Reopened(Box::new(reopened));
+            return Ok(begin(core, state, (&key, opened_at), history, fact, now)?);
         }
         Entry::Final => Step::Final { key, history, end: state.journal.end() },
         Entry::OtherPayload => Step::Other(Claimed::OtherPayload(key, history)),
@@ -112,50 +123,63 @@ fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: 
     })
 }
 
+/// What a wish is about.
+enum Wanted {
+    There(Box<OnFile>),
+    /// Only the claim that used the key is known.
+    Lost(u64),
+    Absent,
+}
+
 /// Finds the operation that the wish is about: by its key, or for a send without one by its payload, newest first.
-fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Option<OnFile>, StoreError> {
-    let operations = state.journal.operations();
+fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Wanted, Trouble> {
+    let Opened { partner, fp, .. } = &*wish.opened;
     if wish.entry == EntryRule::Keyless {
-        let opened = &wish.opened;
-        let same =
-            operations.newest_first(|row| row.partner == opened.partner && row.fp == opened.fp && !row.is_confirmed());
-        for row in same {
-            let found = on_file(core, state, row)?;
-            if continues_without_key(Known { history: &found.history, standing: found.standing }) {
-                return Ok(Some(found));
+        for named in state.journal.undecided(Some((partner, fp)))? {
+            let found = state.journal.find_one(partner, &named.key)?;
+            let Some(operation) = found.filter(|found| found.history.opened().fp == *fp) else { continue };
+            let found = on_file(core, state, operation)?;
+            if continues_without_key(Known { history: &found.operation.history, standing: found.standing }) {
+                return Ok(Wanted::There(Box::new(found)));
             }
         }
     }
-    operations.find(&wish.opened.partner, &wish.key).map(|row| on_file(core, state, row)).transpose()
+    let mut lookup = state.journal.find(&wish.key, Some(partner))?;
+    Ok(match (lookup.operations.pop(), lookup.lost(Some(partner))) {
+        (Some(operation), _) => Wanted::There(Box::new(on_file(core, state, operation)?)),
+        (None, Some(n)) => Wanted::Lost(n),
+        (None, None) => Wanted::Absent,
+    })
 }
 
-/// Reads an operation, and asks the lock whether its owner lives. The append lock is held.
-pub fn on_file(core: &Core, state: &State, row: usize) -> Result<OnFile, StoreError> {
-    let history = state.journal.history(row)?;
-    let newest = state.journal.operations().row(row).newest;
-    let standing = if is_ended(&history) {
+/// Asks the lock whether an operation's owner lives. The append lock is held.
+pub fn on_file(core: &Core, state: &State, operation: Operation) -> Result<OnFile, StoreError> {
+    let Operation { newest, history, .. } = &operation;
+    let standing = if is_ended(history) {
         Standing::Settled
-    } else if core.locks().lives(newest)? {
+    } else if core.locks().lives(*newest)? {
         Standing::Live
-    } else if newest > state.from && owner(&history).is_some_and(|owner| core.is_this_boot(&owner.boot)) {
+    } else if *newest > state.from && owner(history).is_some_and(|owner| core.is_this_boot(&owner.boot)) {
         Standing::DeadSameBoot
     } else {
         Standing::DeadElsewhere
     };
-    Ok(OnFile { row, history, standing })
+    Ok(OnFile { operation, standing })
 }
 
-/// Writes the line that begins a run; its owner lives before anybody can see it.
+/// Writes the line that begins a run, of an operation whose first line is at `opened_at`; its owner lives before anybody
+/// can see it.
 fn begin(
     core: &Core,
     state: &mut State,
-    key: &IdempotencyKey,
+    (key, opened_at): (&IdempotencyKey, u64),
     mut history: History,
     fact: Fact,
     now: Now,
 ) -> Result<Step, StoreError> {
     core.reserve(state)?;
-    let n = state.journal.operations().newest_n() + 1;
+    let n = state.journal.newest_n() + 1;
+    let places = Places { opened_at, claim_at: state.journal.end(), replaced: state.replaced };
     if !core.locks().hold(n)? {
         return Err(StoreError::Locked { path: core.locks().path().clone(), waited: std::time::Duration::ZERO });
     }
@@ -164,7 +188,7 @@ fn begin(
         return Err(error);
     }
     history.facts.push(Recorded { n, at: now.wall, steady: Some(now.steady), fact });
-    Ok(Step::Ours { n, key: key.clone(), history })
+    Ok(Step::Ours { n, key: key.clone(), history, places })
 }
 
 /// Writes one line and returns its end. `opened_at` is the offset of the operation's first line, for `settled`.
@@ -223,7 +247,8 @@ impl JsonlClaim {
     async fn record(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), StoreError> {
         let lighter = with_kept_answer(&self.core, fact);
         let fact = lighter.as_ref().unwrap_or(fact);
-        let end = self.core.locked(|state| self.write(state, now, fact)).await?;
+        let core = self.core.clone();
+        let end = core.locked(|state| self.write(state, now, fact)).await?;
         if durability == Durability::Later {
             return Ok(());
         }
@@ -236,25 +261,36 @@ impl JsonlClaim {
     }
 
     /// Writes one line, with less in it where it does not fit into the line or onto the disk. Returns its end.
-    fn write(&self, state: &mut State, now: Now, fact: &Fact) -> Result<u64, StoreError> {
+    fn write(&mut self, state: &mut State, now: Now, fact: &Fact) -> Result<u64, Trouble> {
         self.core.catch_up(state, now.wall)?;
-        let operations = state.journal.operations();
-        let row = operations.of_claim(self.n).map(|row| operations.row(row));
-        let Some(row) = row else {
-            return Err(StoreError::Replaced { path: self.core.place().ledger().into() });
-        };
-        let (newest, opened_at) = (row.newest, Some(row.spans[0].offset));
+        let newest = self.newest(state)?;
         if matches!(fact, Fact::Started(_)) && newest != self.n {
-            return Err(StoreError::Fenced { key: self.key.clone(), n: self.n, newest });
+            return Err(StoreError::Fenced { key: self.key.clone(), n: self.n, newest }.into());
         }
-        let mut fact = fact.clone();
+        let (mut fact, opened_at) = (fact.clone(), Some(self.places.opened_at));
         loop {
             let written = write(state, self.n, &self.key, &fact, opened_at, now);
             fact = match (written, lighter(&fact)) {
                 (Err(StoreError::TooLong { .. } | StoreError::NoSpace { .. }), Some(lighter)) => lighter,
-                (written, _) => return written,
+                (written, _) => return Ok(written?),
             };
         }
+    }
+
+    /// Returns the newest claim of the operation. Looks it up only where it may be another one.
+    fn newest(&mut self, state: &State) -> Result<u64, Trouble> {
+        let hash = state.journal.keys().key(&self.key);
+        let is_same_file = self.places.replaced == state.replaced;
+        if is_same_file && !state.journal.index().may_be_claimed_behind(hash, self.places.claim_at) {
+            return Ok(self.n);
+        }
+        let found = state.journal.find_one(&self.partner, &self.key)?;
+        let ours = |found: &Operation| found.claims.iter().find(|(n, _)| *n == self.n).map(|(_, at)| *at);
+        let Some((found, claim_at)) = found.and_then(|found| ours(&found).map(|at| (found, at))) else {
+            return Err(StoreError::Replaced { path: self.core.place().ledger().into() }.into());
+        };
+        self.places = Places { opened_at: found.opened_at, claim_at, replaced: state.replaced };
+        Ok(found.newest)
     }
 }
 

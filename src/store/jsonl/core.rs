@@ -3,6 +3,7 @@
 use super::disk::{Disk, stat_of};
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
+use super::lookup::Trouble;
 use super::place::{Place, failed, private, sync_folder};
 use super::seen::{Record, Seen};
 use super::{Options, blobs};
@@ -42,6 +43,8 @@ pub struct State {
     pub journal: Journal,
     /// Claims up to this one were there when this machine saw the ledger first.
     pub from: u64,
+    /// How often the file was replaced: offsets from before mean nothing.
+    pub replaced: u64,
     seen: Option<Seen>,
     /// The record was compared with the file.
     compared: bool,
@@ -49,6 +52,13 @@ pub struct State {
     sick: bool,
     no_reserve: bool,
     warnings: Vec<Warning>,
+}
+
+impl State {
+    /// Keeps a warning for whoever asks.
+    pub fn warn(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
 }
 
 impl Core {
@@ -75,28 +85,42 @@ impl Core {
             Some(journal) => journal,
             None => Journal::load(&place, disk)?,
         };
-        journal.read_on(Reading::Unlocked)?;
         let mut warnings = Vec::new();
+        warnings.extend(journal.attach()?.map(|why| Warning::IndexDropped { path: place.index(), why }));
+        journal.read_on(Reading::Unlocked)?;
         if mode & 0o077 != 0 {
             warnings.push(Warning::Readable { path: place.ledger().into(), mode });
         }
         let (seen, compared, sick, no_reserve) = (None, false, false, false);
-        let state = State { journal, from: 0, seen, compared, sick, no_reserve, warnings };
-        let (state, syncs) = (Mutex::new(state), AtomicU64::new(0));
-        Ok(Core { place, options: options.clone(), wrap, locks, state, syncs })
+        let state = State { journal, from: 0, replaced: 0, seen, compared, sick, no_reserve, warnings };
+        let (options, state, syncs) = (options.clone(), Mutex::new(state), AtomicU64::new(0));
+        Ok(Core { place, options, wrap, locks, state, syncs })
     }
 
-    /// Does `work` while nobody else appends, in this process or in another.
+    /// Does `work` while nobody else appends, in this process or in another. Where it finds that the index is of no
+    /// use, before it has done anything, the whole file is read and `work` done again.
     ///
     /// # Errors
     /// [`StoreError::Locked`] where the lock cannot be had within 10 s; else what `work` gives.
-    pub async fn locked<T>(&self, work: impl FnOnce(&mut State) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub async fn locked<T>(&self, mut work: impl FnMut(&mut State) -> Result<T, Trouble>) -> Result<T, StoreError> {
         let mut waits = Waits::default();
         loop {
             {
                 let mut state = self.state();
-                if let Some(_append) = self.locks.try_append()? {
-                    return work(&mut state);
+                let append = self.locks.try_append()?;
+                let done = append.is_some().then(|| work(&mut state));
+                // The others need not wait while the whole file is read.
+                drop(append);
+                match done {
+                    Some(Ok(done)) => return Ok(done),
+                    Some(Err(Trouble::Store(error))) => return Err(error),
+                    Some(Err(Trouble::Index(why))) => {
+                        state.warn(Warning::IndexDropped { path: self.place.index(), why });
+                        state.journal.drop_index();
+                        state.journal.read_on(Reading::Unlocked)?;
+                        continue;
+                    }
+                    None => {}
                 }
             }
             match waits.next() {
@@ -168,7 +192,25 @@ impl Core {
         };
         self.syncs.fetch_add(1, Ordering::Relaxed);
         let synced = disk.sync();
-        let mut state = self.state();
+        self.note_sync(&mut self.state(), synced, end)
+    }
+
+    /// Makes everything that was read durable by a sync of our own. Returns false where none may be made any more.
+    pub fn sync_all(&self, state: &mut State) -> Result<bool, StoreError> {
+        let end = state.journal.end();
+        if state.sick || self.place.sick().exists() {
+            return Ok(false);
+        }
+        if state.journal.own_synced() >= end {
+            return Ok(true);
+        }
+        self.syncs.fetch_add(1, Ordering::Relaxed);
+        let synced = state.journal.disk().sync();
+        self.note_sync(state, synced, end)?;
+        Ok(true)
+    }
+
+    fn note_sync(&self, state: &mut State, synced: std::io::Result<()>, end: u64) -> Result<(), StoreError> {
         match synced {
             Ok(()) => {
                 state.journal.synced(end);
@@ -240,16 +282,19 @@ impl Core {
         let file = self.place.open_to_write()?;
         self.locks.mark(&file, &self.place)?;
         let disk = (self.wrap)(file);
-        let journal = Journal::load(&self.place, disk)?;
+        let mut journal = Journal::load(&self.place, disk)?;
         let (old, new) = (state.journal.header(), journal.header());
         if old.id != new.id || old.generation > new.generation {
             return Err(replaced());
         }
-        let known = state.journal.operations().newest_n();
+        let known = state.journal.newest_n();
+        let dropped = journal.attach()?;
+        state.warnings.extend(dropped.map(|why| Warning::IndexDropped { path: self.place.index(), why }));
         state.journal = journal;
+        state.replaced += 1;
         state.journal.read_on(Reading::Unlocked)?;
         state.compared = false;
-        if state.journal.operations().newest_n() < known { Err(replaced()) } else { Ok(()) }
+        if state.journal.newest_n() < known { Err(replaced()) } else { Ok(()) }
     }
 
     /// Reads what this machine remembers of the ledger; `None` where it remembers nothing.
@@ -272,7 +317,7 @@ impl Core {
         if self.options.state.is_none() {
             return;
         }
-        let (n, generation) = (state.journal.operations().newest_n(), state.journal.header().generation);
+        let (n, generation) = (state.journal.newest_n(), state.journal.header().generation);
         state.from = n;
         if n > 0 {
             state.warnings.push(Warning::FirstSeen { path: self.place.ledger().into() });

@@ -1,11 +1,12 @@
 //! The journal: one append-only file, read on from where it was left, mended where a writer died.
 
+use super::damage::{Damage, Fault, fault_at};
 use super::disk::{Disk, read_range, write_all};
+use super::index::{Attached, Index, Keyed, Line};
 use super::operations::{Operations, Span};
 use super::place::{Place, failed, is_full};
 use super::scan::{Bad, Next, Piece, Position, scan};
 use super::seen::Record;
-use crate::engine::facts::History;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{self, FirstLine, Header, LINE_MAX, SET_ASIDE_MAX, SetAside};
 use crate::store::{StoreError, Warning};
@@ -17,13 +18,13 @@ use std::sync::Arc;
 const RESERVE: u64 = 2 << 20;
 /// How much more is taken at once, so that not every claim has to.
 const RESERVE_STEP: u64 = 256 << 10;
-/// How many damaged bytes are mended without asking: no crash leaves more.
-const MEND_MAX: u64 = 1 << 20;
 /// A file that begins so, is shorter than [`HEADER_MAX`] and has no line break is a header whose writer died.
 const HEADER_START: &[u8] = b"{\"t\":\"ledger\",\"v\":";
 const HEADER_MAX: u64 = 512;
 /// The longest first line that is looked at, in bytes: newer versions may say more.
 const HEADER_LINE_MAX: u64 = 4_096;
+/// How much is read at once to count lines, in bytes.
+const COUNT_STEP: usize = 1 << 20;
 
 /// A journal that was read up to some point.
 #[derive(Debug)]
@@ -31,31 +32,18 @@ pub struct Journal {
     place: Place,
     disk: Arc<dyn Disk>,
     header: Header,
+    keys: Keyed,
+    /// Where the first line behind the header begins.
+    start: Position,
     at: Position,
     /// What is known to be durable: by lines, by this machine's record, by our own syncs.
     durable: u64,
-    operations: Operations,
+    /// What this value has synced itself.
+    synced: u64,
+    index: Index,
     fault: Option<Fault>,
     /// The offset before which a person has accepted what is wrong.
     accepted: u64,
-}
-
-/// Why nothing may be claimed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Fault {
-    what: &'static str,
-    line: u64,
-    byte: u64,
-}
-
-/// What reading on found besides lines.
-#[derive(Debug, Default)]
-pub struct Damage {
-    bad: Vec<Bad>,
-    /// The bytes after the last line break.
-    torn: u64,
-    /// There is so much of it that reading ended.
-    gave_up: bool,
 }
 
 /// Whether a reader may see a line that is being written.
@@ -68,7 +56,7 @@ pub enum Reading {
 }
 
 impl Journal {
-    /// Opens a journal that has a header.
+    /// Opens a journal that has a header, to read all of it.
     ///
     /// # Errors
     /// [`StoreError::NotALedger`] and [`StoreError::NewerFormat`]; the file is not altered.
@@ -85,8 +73,30 @@ impl Journal {
             FirstLine::Foreign => return Err(StoreError::NotALedger { path: path() }),
         };
         let at = Position { end: end as u64 + 1, lines: 1 };
-        let (durable, accepted, operations, fault) = (0, 0, Operations::default(), None);
-        Ok(Journal { place: place.clone(), disk, header, at, durable, operations, fault, accepted })
+        let (keys, index) = (Keyed::new(&header.id), Index::empty(&header, at, false));
+        let (start, durable, synced, accepted, fault) = (at, 0, 0, 0, None);
+        Ok(Journal { place: place.clone(), disk, header, keys, start, at, durable, synced, index, fault, accepted })
+    }
+
+    /// Makes use of the index, where there is a good one: only what it does not cover will be read. Returns why one that
+    /// is there cannot be used.
+    ///
+    /// What it covers was durable and without a fault when it was made.
+    pub fn attach(&mut self) -> Result<Option<&'static str>, StoreError> {
+        let len = stat(&self.place, &*self.disk)?;
+        let attached = Index::attach(&self.place.index(), &self.header, self.start, &*self.disk, len);
+        let Attached { index, at, accepted, dropped } = attached;
+        (self.index, self.at, self.accepted) = (index, at, accepted);
+        if at.end > self.start.end {
+            self.durable = self.durable.max(at.end);
+        }
+        Ok(dropped)
+    }
+
+    /// Drops the index, so that the whole file is read.
+    pub fn drop_index(&mut self) {
+        self.index = Index::empty(&self.header, self.start, true);
+        (self.at, self.accepted, self.fault) = (self.start, 0, None);
     }
 
     /// Returns whether a file holds nothing yet: no byte, or a header whose writer died.
@@ -116,18 +126,21 @@ impl Journal {
         if len < self.at.end {
             return Err(StoreError::Replaced { path: self.place.ledger().into() });
         }
-        let Journal { disk, at, durable, operations, fault, accepted, .. } = self;
+        let Journal { disk, at, durable, index, fault, accepted, .. } = self;
         let mut damage = Damage::default();
         let scanned = scan(&**disk, *at, len, &mut |piece| match piece {
             Piece::Bad(_) if reading == Reading::Unlocked => Next::Stop,
-            Piece::Bad(bad) => damage.take(bad, fault),
+            Piece::Bad(bad) => {
+                index.tail.interrupt();
+                damage.take(bad, fault)
+            }
             Piece::Line { offset, line, text, envelope } => {
-                let span = Span { offset, len: text.len().min(LINE_MAX) as u32, line };
                 match envelope.durable > offset {
                     true => fault_at(fault, "bytes before this line are missing", line, offset),
                     false => *durable = (*durable).max(envelope.durable),
                 }
-                if let Err(what) = operations.take(span, text, envelope) {
+                if let Err(what) = index.take(Line { at: offset, text, envelope }, &**disk) {
+                    index.tail.interrupt();
                     fault_at(fault, what, line, offset);
                 }
                 if envelope.t == "note" && format::note(text).is_some_and(|note| note.what == "accepted") {
@@ -142,7 +155,7 @@ impl Journal {
         if reading == Reading::Locked && !damage.gave_up {
             damage.torn = len.saturating_sub(self.at.end);
         }
-        for bad in damage.bad.iter().filter(|bad| (self.accepted..self.durable).contains(&bad.from)) {
+        for bad in damage.bad().iter().filter(|bad| (self.accepted..self.durable).contains(&bad.from)) {
             fault_at(&mut self.fault, "a line that was acknowledged cannot be read any more", bad.line, bad.from);
         }
         Ok(damage)
@@ -159,7 +172,7 @@ impl Journal {
             self.check()?;
         }
         let mut notes = Vec::new();
-        let bad: Vec<&Bad> = damage.bad.iter().filter(|bad| bad.from >= self.durable).collect();
+        let bad: Vec<&Bad> = damage.bad().iter().filter(|bad| bad.from >= self.durable).collect();
         for bad in &bad {
             let bytes = read(&self.place, &*self.disk, bad.from, bad.to)?;
             for (index, part) in bytes.chunks(SET_ASIDE_MAX).enumerate() {
@@ -195,9 +208,8 @@ impl Journal {
             return Err(failed("write to", self.place.ledger(), error));
         }
         let text = &line[..line.len() - 1];
-        let span = Span { offset: self.at.end, len: text.len() as u32, line: self.at.lines + 1 };
         let envelope = format::envelope(text).expect("it was sealed by us");
-        if let Err(what) = self.operations.take(span, text, envelope) {
+        if let Err(what) = self.index.take(Line { at: self.at.end, text, envelope }, &*self.disk) {
             unreachable!("our own line contradicts what was read under the lock: {what}");
         }
         self.at = Position { end: self.at.end + line.len() as u64, lines: self.at.lines + 1 };
@@ -224,11 +236,29 @@ impl Journal {
         }
     }
 
-    /// Reads the facts of one operation.
-    pub fn history(&self, row: usize) -> Result<History, StoreError> {
-        self.operations.history(row, &*self.disk).map_err(|span| {
-            self.damaged(Fault { what: "the line is not what was written", line: span.line, byte: span.offset })
-        })
+    /// Reads the whole file, as far as it was read before, and returns all operations.
+    pub fn all(&self) -> Result<Operations, StoreError> {
+        let mut operations = Operations::default();
+        let scanned = scan(&*self.disk, self.start, self.at.end, &mut |piece| {
+            if let Piece::Line { offset, line, text, envelope } = piece {
+                let span = Span { offset, len: text.len().min(LINE_MAX) as u32, line };
+                // What contradicts is left out, and was told when it was read first.
+                let _ = operations.take(span, text, envelope);
+            }
+            Next::On
+        });
+        scanned.map_err(|error| failed("read", self.place.ledger(), error))?;
+        Ok(operations)
+    }
+
+    /// Returns the error about the line at `byte`; its number is counted, which takes a while.
+    pub fn bad_line(&self, byte: u64, what: &'static str) -> StoreError {
+        let mut line = 1;
+        for from in (0..byte).step_by(COUNT_STEP) {
+            let part = read_range(&*self.disk, from, byte.min(from + COUNT_STEP as u64)).unwrap_or_default();
+            line += memchr::memchr_iter(b'\n', &part).count() as u64;
+        }
+        self.damaged(Fault { what, line, byte })
     }
 
     /// Refuses a journal that lost acknowledged lines.
@@ -245,16 +275,27 @@ impl Journal {
 
     /// Refuses a journal that ends before what this machine has written.
     pub fn check_end(&self, record: &Record) -> Result<(), StoreError> {
-        let (found, same) = (self.operations.newest_n(), record.generation == self.header.generation);
+        let (found, same) = (self.newest_n(), record.generation == self.header.generation);
         if record.generation > self.header.generation || record.n > found || (same && record.end > self.at.end) {
             return Err(StoreError::LostEnd { path: self.place.ledger().into(), found, recorded: record.n });
         }
         Ok(())
     }
 
-    /// Notes that everything before `end` was synced.
+    /// Notes that everything before `end` was synced by us.
     pub fn synced(&mut self, end: u64) {
         self.durable = self.durable.max(end);
+        self.synced = self.synced.max(end);
+    }
+
+    /// Returns the offset up to which this value has synced the file itself.
+    pub fn own_synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// Returns whether so much is behind the index that every process would read it again.
+    pub fn has_long_tail(&self, longest: u64) -> bool {
+        self.fault.is_none() && self.at.end - self.index.tail.from() > longest
     }
 
     /// Returns the offset up to which the file is known to be durable.
@@ -267,9 +308,39 @@ impl Journal {
         self.at.end
     }
 
-    /// Returns the operations that were read.
-    pub fn operations(&self) -> &Operations {
-        &self.operations
+    /// Returns the highest claim number on any line; 0 without one.
+    pub fn newest_n(&self) -> u64 {
+        self.index.tail.newest_n()
+    }
+
+    /// Returns where lines are to be found.
+    pub fn index(&self) -> &Index {
+        &self.index
+    }
+
+    /// Returns the same, to be brought up to date.
+    pub fn index_mut(&mut self) -> &mut Index {
+        &mut self.index
+    }
+
+    /// Returns how far the file was read.
+    pub fn at(&self) -> Position {
+        self.at
+    }
+
+    /// Returns the offset before which a person has accepted what is wrong.
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// Returns the hashes of this ledger.
+    pub fn keys(&self) -> Keyed {
+        self.keys
+    }
+
+    /// Returns where the ledger lies.
+    pub fn place(&self) -> &Place {
+        &self.place
     }
 
     /// Returns the header.
@@ -286,47 +357,6 @@ impl Journal {
         let Fault { what, line, byte } = fault;
         StoreError::Damaged { path: self.place.ledger().into(), what, line, byte }
     }
-}
-
-impl Damage {
-    /// Returns whether everything was a line.
-    pub fn is_none(&self) -> bool {
-        self.bad.is_empty() && self.torn == 0 && !self.gave_up
-    }
-
-    fn take(&mut self, bad: Bad, fault: &mut Option<Fault>) -> Next {
-        self.bad.push(bad);
-        let bytes: u64 = self.bad.iter().map(|bad| bad.to - bad.from).sum();
-        if bytes <= MEND_MAX && self.bad.len() <= 4_096 {
-            return Next::On;
-        }
-        fault_at(fault, "more of the file is damaged than a crash explains", bad.line, bad.from);
-        self.bad.pop();
-        self.gave_up = true;
-        Next::Stop
-    }
-
-    /// Returns what a person should know about the damage, `bad` being the part that is worth telling.
-    pub fn warnings<'a>(&self, journal: &Journal, bad: impl Iterator<Item = &'a Bad>) -> Vec<Warning> {
-        let path = || journal.place.ledger().to_path_buf();
-        let mut warnings: Vec<Warning> = bad
-            .map(|bad| Warning::BadLine { path: path(), line: bad.line, byte: bad.from, len: bad.to - bad.from })
-            .collect();
-        if self.torn > 0 {
-            warnings.push(Warning::TornTail { path: path(), byte: journal.at.end, len: self.torn });
-        }
-        warnings
-    }
-
-    /// Returns the bytes that are no line.
-    pub fn bad(&self) -> &[Bad] {
-        &self.bad
-    }
-}
-
-/// Keeps the first fault.
-fn fault_at(fault: &mut Option<Fault>, what: &'static str, line: u64, byte: u64) {
-    fault.get_or_insert(Fault { what, line, byte });
 }
 
 fn blank(disk: &dyn Disk, bad: &Bad) -> std::io::Result<()> {

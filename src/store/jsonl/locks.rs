@@ -29,6 +29,10 @@ pub struct Locks {
 #[derive(Debug)]
 pub struct Append<'a>(&'a Locks);
 
+/// The right to change the index, until it is dropped. Never taken before the right to append.
+#[derive(Debug)]
+pub struct Upkeep<'a>(&'a Locks);
+
 impl Locks {
     /// Opens the lock file, and makes it where it is missing.
     pub fn open(place: &Place) -> Result<Locks, StoreError> {
@@ -77,6 +81,11 @@ impl Locks {
         Ok(self.tell(self.kernel.append_shared())?.then_some(Append(self)))
     }
 
+    /// Takes the right to change the index; `None` while another process has it. Not for two at once through one value.
+    pub fn try_upkeep(&self) -> Result<Option<Upkeep<'_>>, StoreError> {
+        Ok(self.tell(self.kernel.upkeep_alone())?.then_some(Upkeep(self)))
+    }
+
     /// Makes claim `n` alive. Returns false where somebody holds it already.
     pub fn hold(&self, n: u64) -> Result<bool, StoreError> {
         let mut held = self.held();
@@ -118,6 +127,13 @@ impl Drop for Append<'_> {
     fn drop(&mut self) {
         // It cannot fail on an open file; if it did, the next one would wait and say so.
         drop(self.0.kernel.append_free());
+    }
+}
+
+impl Drop for Upkeep<'_> {
+    fn drop(&mut self) {
+        // As above.
+        drop(self.0.kernel.upkeep_free());
     }
 }
 
@@ -183,6 +199,23 @@ mod tests {
         locks.mark(&file, &elsewhere).expect("nobody else");
     }
 
+    type Right<T> = fn(&super::elsewhere::Kernel) -> io::Result<T>;
+
+    fn rights() -> [(Right<bool>, Right<()>); 1] {
+        use super::elsewhere::Kernel;
+        [(Kernel::upkeep_alone, Kernel::upkeep_free)]
+    }
+
+    #[test]
+    fn one_process_changes_the_index_at_a_time() {
+        let (_folder, one, other) = two();
+        let upkeep = one.try_upkeep().expect("works").expect("free");
+        assert!(other.try_upkeep().expect("works").is_none());
+        let _append = other.try_append().expect("works").expect("another right");
+        drop(upkeep);
+        assert!(other.try_upkeep().expect("works").is_some());
+    }
+
     #[test]
     fn whole_file_locks_tell_the_same() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -194,6 +227,13 @@ mod tests {
         assert!(!other.append_shared().expect("works"));
         one.append_free().expect("works");
         assert!(other.append_alone().expect("works"));
+        for (take, leave) in rights() {
+            assert!(take(&one).expect("works"));
+            assert!(!take(&other).expect("works"));
+            leave(&one).expect("works");
+            assert!(take(&other).expect("works"));
+            leave(&other).expect("works");
+        }
         assert!(one.hold(7).expect("works"));
         assert!(other.is_held(7).expect("works"));
         assert!(!other.is_held(8).expect("works"));

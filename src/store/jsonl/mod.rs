@@ -8,10 +8,13 @@ mod blobs;
 mod check;
 mod claim;
 mod core;
+mod damage;
 mod disk;
 mod finding;
+mod index;
 mod journal;
 mod locks;
+mod lookup;
 mod operations;
 mod place;
 mod reader;
@@ -20,11 +23,13 @@ mod resolve;
 mod scan;
 mod seen;
 mod traces;
+mod upkeep;
 
 pub use accept::{Accepted, accept_loss};
 pub use check::verify;
 pub use claim::JsonlClaim;
 pub use finding::{Finding, Kind, Remedy, Verified};
+pub use index::Effort;
 pub use reader::{Found, Reader};
 pub use repair::{Repaired, repair};
 
@@ -74,6 +79,12 @@ impl Jsonl {
     /// Takes what was noticed since the last call; each to be shown once.
     pub fn warnings(&self) -> Vec<Warning> {
         self.core.take_warnings()
+    }
+
+    /// Brings the index up to date where that is due: for the end of a process, when nobody waits for an outcome any
+    /// more. Returns whether it was.
+    pub fn keep_up(&self, effort: Effort) -> bool {
+        upkeep::keep_up(&self.core, &mut self.core.state(), effort)
     }
 
     /// Returns how often this value has synced the ledger's file.

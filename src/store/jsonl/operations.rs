@@ -1,10 +1,11 @@
-//! Which lines of a journal belong to which operation, found by reading the whole file.
+//! Which lines of a journal belong to which operation, found by reading the whole file: for what is about all of them,
+//! for checks, and to compare the index with.
 //!
 //! Only places are kept; what a line says is read from the journal itself and checked again.
 
 use super::disk::{Disk, read_range};
 use crate::engine::facts::History;
-use crate::engine::operation::{Fingerprint, IdempotencyKey, PartnerName};
+use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::engine::verdict::Verdict;
 use crate::store::format::{self, Envelope, Identity};
 use std::collections::HashMap;
@@ -14,6 +15,26 @@ const N_MAX: u64 = 1 << 60;
 
 /// What is wrong with a line that is whole and says nothing that is known.
 pub const NOT_UNDERSTOOD: &str = "the line cannot be understood";
+/// What is wrong with a claim whose number is not new.
+pub const NUMBER_AGAIN: &str = "the claim number was given before: two copies of a ledger were merged";
+/// What is wrong with a first claim that is not the first one.
+pub const OPENED_AGAIN: &str = "the operation was opened before: two copies of a ledger were merged";
+/// What is wrong with a later claim that is the first one.
+pub const NEVER_OPENED: &str = "the operation was never opened: its first line is missing";
+
+/// Returns the number of a line; `None` where it belongs to no claim.
+///
+/// # Errors
+/// It is a header, or the number is impossible.
+pub fn check_number(envelope: Envelope<'_>) -> Result<Option<u64>, &'static str> {
+    if envelope.t == "ledger" {
+        return Err("another ledger begins here");
+    }
+    match envelope.n {
+        Some(n) if n > N_MAX || (n == 0 && envelope.t != "note") => Err("the claim number is impossible"),
+        n => Ok(n),
+    }
+}
 
 /// Where the lines of all operations are.
 #[derive(Debug, Default)]
@@ -21,7 +42,6 @@ pub struct Operations {
     rows: Vec<Row>,
     by_key: HashMap<IdempotencyKey, Vec<usize>>,
     by_claim: HashMap<u64, usize>,
-    lost: HashMap<IdempotencyKey, Vec<(Option<PartnerName>, u64)>>,
     newest_claim: u64,
     newest_n: u64,
 }
@@ -33,8 +53,6 @@ pub struct Row {
     pub partner: PartnerName,
     /// Its key.
     pub key: IdempotencyKey,
-    /// Its fingerprint.
-    pub fp: Fingerprint,
     /// The number of its newest claim.
     pub newest: u64,
     /// Whether a run ended with it confirmed.
@@ -74,10 +92,7 @@ impl Operations {
         match (envelope.t, identity) {
             (_, Some(identity)) => self.begin(n, span, identity),
             ("note", _) => {}
-            ("lost", _) => {
-                let (key, partner) = format::whose(text).ok_or(NOT_UNDERSTOOD)?;
-                self.lost.entry(key).or_default().push((partner, n));
-            }
+            ("lost", _) => drop(format::whose(text).ok_or(NOT_UNDERSTOOD)?),
             // A line whose claim was set aside as never acknowledged belongs to nothing.
             _ => {
                 if let Some(&row) = self.by_claim.get(&n) {
@@ -103,25 +118,19 @@ impl Operations {
     /// # Errors
     /// What is wrong with the line, where it contradicts those before it.
     fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<Identity>, &'static str> {
-        if envelope.t == "ledger" {
-            return Err("another ledger begins here");
-        }
-        let Some(n) = envelope.n else { return Ok(None) };
-        if n > N_MAX || (n == 0 && envelope.t != "note") {
-            return Err("the claim number is impossible");
-        }
+        let Some(n) = check_number(envelope)? else { return Ok(None) };
         let first = match envelope.t {
             "opened" => true,
             "reopened" | "resolved" => false,
             _ => return Ok(None),
         };
         if n <= self.newest_claim {
-            return Err("the claim number was given before: two copies of a ledger were merged");
+            return Err(NUMBER_AGAIN);
         }
         let identity = format::identity(text).ok_or(NOT_UNDERSTOOD)?;
         match (self.find(&identity.partner, &identity.key), first) {
-            (Some(_), true) => Err("the operation was opened before: two copies of a ledger were merged"),
-            (None, false) => Err("the operation was never opened: its first line is missing"),
+            (Some(_), true) => Err(OPENED_AGAIN),
+            (None, false) => Err(NEVER_OPENED),
             (None, true) if identity.fp.is_none() => Err(NOT_UNDERSTOOD),
             _ => Ok(Some(identity)),
         }
@@ -130,7 +139,7 @@ impl Operations {
     fn begin(&mut self, n: u64, span: Span, identity: Identity) {
         let row = match (self.find(&identity.partner, &identity.key), identity) {
             (Some(row), _) => row,
-            (None, Identity { key, partner, fp: Some(fp) }) => self.open(key, partner, fp),
+            (None, Identity { key, partner, fp: Some(_) }) => self.open(key, partner),
             (None, Identity { fp: None, .. }) => unreachable!("it was judged: an operation begins with its payload"),
         };
         self.rows[row].newest = n;
@@ -139,11 +148,11 @@ impl Operations {
         self.newest_claim = n;
     }
 
-    fn open(&mut self, key: IdempotencyKey, partner: PartnerName, fp: Fingerprint) -> usize {
+    fn open(&mut self, key: IdempotencyKey, partner: PartnerName) -> usize {
         let index = self.rows.len();
         self.by_key.entry(key.clone()).or_default().push(index);
         let (settled_confirmed, resolved_confirmed, spans) = (false, false, Vec::with_capacity(4));
-        self.rows.push(Row { partner, key, fp, newest: 0, settled_confirmed, resolved_confirmed, spans });
+        self.rows.push(Row { partner, key, newest: 0, settled_confirmed, resolved_confirmed, spans });
         index
     }
 
@@ -160,12 +169,6 @@ impl Operations {
     /// Returns the operations with a key, of whatever partner.
     pub fn with_key(&self, key: &IdempotencyKey) -> &[usize] {
         self.by_key.get(key).map_or(&[], |rows| rows)
-    }
-
-    /// Returns the claim of a key that is known to have been used and of which nothing else is left.
-    pub fn lost(&self, partner: Option<&PartnerName>, key: &IdempotencyKey) -> Option<u64> {
-        let same = |whose: &Option<PartnerName>| partner.is_none() || whose.is_none() || whose.as_ref() == partner;
-        self.lost.get(key)?.iter().find(|(whose, _)| same(whose)).map(|(_, n)| *n)
     }
 
     /// Returns how many operations there are.
@@ -215,6 +218,7 @@ impl Operations {
     }
 }
 
-fn is_known(t: &str) -> bool {
+/// Returns whether this version knows a kind of line that tells of an operation.
+pub fn is_known(t: &str) -> bool {
     matches!(t, "opened" | "started" | "finished" | "asked" | "waiting" | "settled" | "reopened" | "resolved")
 }

@@ -58,6 +58,11 @@ impl Place {
         self.beside(".blobs")
     }
 
+    /// Returns the path of the folder for the index.
+    pub fn index(&self) -> PathBuf {
+        self.beside(".idx")
+    }
+
     /// Returns the path of the file that tells of a failed sync.
     pub fn sick(&self) -> PathBuf {
         self.beside(".sick")

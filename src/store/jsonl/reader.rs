@@ -1,18 +1,20 @@
 //! A ledger that is only read: it never makes, mends or alters anything.
 
+use super::Options;
+use super::damage::Damage;
 use super::disk::Disk;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
+use super::lookup::{Operation, Trouble};
+use super::operations::Operations;
 use super::place::{Place, failed};
-use super::seen::Seen;
-use super::{Options, operations::Row};
+use super::seen::{Record, Seen};
 use crate::engine::entry::{Standing, is_ended, is_final, owner};
-use crate::engine::facts::{Fact, History};
+use crate::engine::facts::History;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
-use crate::engine::verdict::Verdict;
 use crate::store::{StoreError, Warning};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How often, and how long, a reader waits for a writer to finish its line: 250 ms in all.
@@ -23,6 +25,11 @@ const TRY_WAIT: Duration = Duration::from_millis(1);
 #[derive(Debug)]
 pub struct Reader {
     journal: Option<Journal>,
+    /// The journal as it is read without its index, where that turned out to be of no use.
+    whole: OnceLock<Journal>,
+    /// All operations, where somebody asks for them.
+    all: OnceLock<Operations>,
+    record: Option<Record>,
     locks: Option<Locks>,
     boot: Box<str>,
     from: u64,
@@ -53,30 +60,28 @@ impl Reader {
         let disk: Arc<dyn Disk> = Arc::new(place.open_to_read()?);
         let locks = Locks::open_to_read(&place)?;
         let (boot, from, warnings) = (options.boot.clone(), 0, Mutex::default());
-        let mut reader = Reader { journal: None, locks, boot, from, warnings };
+        let (whole, all) = (OnceLock::new(), OnceLock::new());
+        let mut reader = Reader { journal: None, whole, all, record: None, locks, boot, from, warnings };
         if Journal::is_blank(&place, &*disk)? {
             return Ok(reader);
         }
         let mut journal = Journal::load(&place, disk)?;
         // Before the file is read: what is written meanwhile is no lost end.
-        let record = options.state.as_ref().and_then(|state| Seen::look(state, &journal.header().id));
-        if let Some(record) = &record {
-            journal.trust(record);
-        }
-        let damage = reader.read(&mut journal)?;
-        let told = damage.bad().iter().filter(|bad| bad.from >= journal.durable());
-        let mut warnings = damage.warnings(&journal, told);
-        warnings.extend(journal.check().err().map(Warning::Unsendable));
-        warnings.extend(record.as_ref().and_then(|record| journal.check_end(record).err()).map(Warning::Unsendable));
+        reader.record = options.state.as_ref().and_then(|state| Seen::look(state, &journal.header().id));
+        let mut warnings = Vec::new();
+        warnings.extend(journal.attach()?.map(|why| Warning::IndexDropped { path: place.index(), why }));
+        warnings.extend(reader.read(&mut journal)?);
+        warnings
+            .extend(reader.record.as_ref().and_then(|record| journal.check_end(record).err()).map(Warning::Unsendable));
         if place.sick().exists() {
             warnings.push(Warning::Unsendable(StoreError::Sick { path: place.sick() }));
         }
         // Whoever reports an outcome makes it durable first, also where another process has written it (P2).
         let synced = journal.disk().sync().map_err(|error| failed("sync", place.ledger(), error));
         warnings.extend(synced.err().map(Warning::Unsynced));
-        reader.from = match (&record, &options.state) {
+        reader.from = match (&reader.record, &options.state) {
             (Some(record), _) => record.from,
-            (None, Some(_)) => journal.operations().newest_n(),
+            (None, Some(_)) => journal.newest_n(),
             (None, None) => 0,
         };
         reader.journal = Some(journal);
@@ -95,59 +100,115 @@ impl Reader {
     /// [`StoreError::Damaged`] where one of them cannot be read, [`StoreError::Lost`] where only the key is left: it must
     /// not look absent.
     pub fn find(&self, key: &IdempotencyKey, partner: Option<&PartnerName>) -> Result<Vec<Found>, StoreError> {
-        let Some(journal) = &self.journal else { return Ok(Vec::new()) };
-        let rows = journal.operations().with_key(key).iter();
-        let found: Vec<Found> = rows
-            .filter(|&&row| partner.is_none_or(|partner| journal.operations().row(row).partner == *partner))
-            .map(|&row| self.found(journal, row))
-            .collect::<Result<_, _>>()?;
-        match journal.operations().lost(partner, key) {
-            Some(n) if found.is_empty() => Err(StoreError::Lost { key: key.clone(), n }),
-            _ => Ok(found),
+        let Some(lookup) = self.ask(|journal| journal.find(key, partner))? else { return Ok(Vec::new()) };
+        match lookup.lost(partner) {
+            Some(n) if lookup.operations.is_empty() => Err(StoreError::Lost { key: key.clone(), n }),
+            _ => lookup.operations.into_iter().map(|operation| self.found(operation)).collect(),
         }
     }
 
     /// Returns every operation, the one claimed last first. One that cannot be read is left out with a warning.
-    pub fn list(&self) -> impl Iterator<Item = Found> {
-        self.choose(|_| true)
+    ///
+    /// The whole file is read for it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn list(&self) -> Result<impl Iterator<Item = Found>, StoreError> {
+        let all = self.all()?;
+        let rows = all.map(|(_, all)| all.newest_first(|_| true)).unwrap_or_default();
+        Ok(rows.into_iter().filter_map(move |row| {
+            let (journal, all) = all?;
+            let history = all
+                .history(row, &**journal.disk())
+                .map_err(|span| journal.bad_line(span.offset, "the line is not what was written"));
+            let row = all.row(row);
+            let found = history.and_then(|history| self.stands(&row.partner, &row.key, history, row.newest));
+            self.or_warn(found)
+        }))
     }
 
-    /// Returns the key of a partner's newest operation that is known to be confirmed, other than `except`.
+    /// Returns the operations that have no final verdict, the one claimed last first. One that cannot be read is left
+    /// out with a warning.
+    ///
+    /// They are found in the index: how many others there are makes no difference.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn undecided(&self) -> Result<impl Iterator<Item = Found>, StoreError> {
+        let named = self.ask(|journal| journal.undecided(None))?.unwrap_or_default();
+        let mut all = Vec::with_capacity(named.len());
+        for one in named {
+            match self.ask(|journal| journal.find(&one.key, one.partner.as_ref())) {
+                Ok(lookup) => all.extend(lookup.map(|lookup| lookup.operations).unwrap_or_default()),
+                Err(error) => self.warn(Warning::Unreadable(error)),
+            }
+        }
+        all.retain(|operation| !is_final(&operation.history));
+        all.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
+        all.dedup_by_key(|operation| operation.newest);
+        Ok(all.into_iter().filter_map(|operation| self.or_warn(self.found(operation))))
+    }
+
+    /// Returns the key of a partner's operation that was confirmed last, other than `except`. What cannot be read is
+    /// none.
     pub fn newest_confirmed(&self, partner: &PartnerName, except: &IdempotencyKey) -> Option<IdempotencyKey> {
-        let confirmed =
-            self.choose(|row| row.is_confirmed() && row.partner == *partner && row.key != *except).find(|found| {
-                is_final(&found.history)
-                    && found.history.facts.iter().any(|recorded| match &recorded.fact {
-                        Fact::Settled(settled) => settled.verdict == Verdict::Confirmed,
-                        _ => false,
-                    })
-            });
-        confirmed.map(|found| found.key)
+        let confirmed = self.ask(|journal| journal.newest_confirmed(partner, except)).ok()??;
+        confirmed.map(|operation| operation.key)
     }
 
-    fn choose(&self, wanted: impl Fn(&Row) -> bool) -> impl Iterator<Item = Found> {
-        self.journal.iter().flat_map(move |journal| {
-            let rows = journal.operations().newest_first(&wanted);
-            rows.into_iter().filter_map(move |row| match self.found(journal, row) {
-                Ok(found) => Some(found),
-                Err(error) => {
-                    let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
-                    warnings.push(Warning::Unreadable(error));
-                    None
-                }
-            })
-        })
+    /// Looks something up, and once more without the index where that is of no use; `None` in a blank file.
+    fn ask<T>(&self, look: impl Fn(&Journal) -> Result<T, Trouble>) -> Result<Option<T>, StoreError> {
+        let Some(journal) = self.journal() else { return Ok(None) };
+        let trouble = match look(journal) {
+            Ok(found) => return Ok(Some(found)),
+            Err(trouble) => trouble,
+        };
+        let why = match trouble {
+            Trouble::Store(error) => return Err(error),
+            Trouble::Index(why) => why,
+        };
+        let mut whole = Journal::load(journal.place(), journal.disk().clone())?;
+        let warnings = self.read(&mut whole)?;
+        self.warn(Warning::IndexDropped { path: journal.place().index(), why });
+        warnings.into_iter().for_each(|warning| self.warn(warning));
+        let whole = self.whole.get_or_init(|| whole);
+        match look(whole) {
+            Ok(found) => Ok(Some(found)),
+            Err(Trouble::Store(error)) => Err(error),
+            Err(Trouble::Index(why)) => unreachable!("no index was used: {why}"),
+        }
     }
 
-    fn found(&self, journal: &Journal, row: usize) -> Result<Found, StoreError> {
-        let history = journal.history(row)?;
-        let Row { partner, key, newest, .. } = journal.operations().row(row);
+    fn journal(&self) -> Option<&Journal> {
+        self.whole.get().or(self.journal.as_ref())
+    }
+
+    fn all(&self) -> Result<Option<(&Journal, &Operations)>, StoreError> {
+        let Some(journal) = self.journal() else { return Ok(None) };
+        if self.all.get().is_none() {
+            drop(self.all.set(journal.all()?));
+        }
+        Ok(self.all.get().map(|all| (journal, all)))
+    }
+
+    fn found(&self, operation: Operation) -> Result<Found, StoreError> {
+        let Operation { partner, key, history, newest, .. } = operation;
+        self.stands(&partner, &key, history, newest)
+    }
+
+    fn stands(
+        &self,
+        partner: &PartnerName,
+        key: &IdempotencyKey,
+        history: History,
+        newest: u64,
+    ) -> Result<Found, StoreError> {
         let same_boot = || owner(&history).is_some_and(|owner| !owner.boot.is_empty() && owner.boot == self.boot);
         let standing = if is_ended(&history) {
             Standing::Settled
-        } else if self.locks.as_ref().map_or(Ok(false), |locks| locks.lives(*newest))? {
+        } else if self.locks.as_ref().map_or(Ok(false), |locks| locks.lives(newest))? {
             Standing::Live
-        } else if *newest > self.from && same_boot() {
+        } else if newest > self.from && same_boot() {
             Standing::DeadSameBoot
         } else {
             Standing::DeadElsewhere
@@ -155,8 +216,28 @@ impl Reader {
         Ok(Found { partner: partner.clone(), key: key.clone(), history, standing })
     }
 
+    fn or_warn(&self, found: Result<Found, StoreError>) -> Option<Found> {
+        found.map_err(|error| self.warn(Warning::Unreadable(error))).ok()
+    }
+
+    fn warn(&self, warning: Warning) {
+        self.warnings.lock().unwrap_or_else(PoisonError::into_inner).push(warning);
+    }
+
+    /// Reads a journal, and returns what is wrong with it.
+    fn read(&self, journal: &mut Journal) -> Result<Vec<Warning>, StoreError> {
+        if let Some(record) = &self.record {
+            journal.trust(record);
+        }
+        let damage = self.read_on(journal)?;
+        let told = damage.bad().iter().filter(|bad| bad.from >= journal.durable());
+        let mut warnings = damage.warnings(journal, told);
+        warnings.extend(journal.check().err().map(Warning::Unsendable));
+        Ok(warnings)
+    }
+
     /// Reads the file while nobody writes, so that a line which is being written does not look torn.
-    fn read(&self, journal: &mut Journal) -> Result<super::journal::Damage, StoreError> {
+    fn read_on(&self, journal: &mut Journal) -> Result<Damage, StoreError> {
         let Some(locks) = &self.locks else { return journal.read_on(Reading::Locked) };
         for _ in 0..TRIES {
             if let Some(_append) = locks.try_read()? {

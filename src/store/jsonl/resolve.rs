@@ -2,6 +2,7 @@
 
 use super::claim::{on_file, write};
 use super::core::{Core, State};
+use super::lookup::Trouble;
 use crate::drive::Resolving;
 use crate::engine::entry::{Known, owner};
 use crate::engine::facts::{Fact, Resolved};
@@ -29,26 +30,20 @@ pub async fn resolve(
     Ok(resolving)
 }
 
-fn take(
-    core: &Core,
-    state: &mut State,
-    key: &IdempotencyKey,
-    resolved: &Resolved,
-    now: Now,
-) -> Result<Told, StoreError> {
+fn take(core: &Core, state: &mut State, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Told, Trouble> {
     core.catch_up(state, now.wall)?;
     core.check(state)?;
     let end = state.journal.end();
-    let operations = state.journal.operations();
-    let Some(row) = operations.find(&resolved.partner, key) else {
-        return match operations.lost(Some(&resolved.partner), key) {
-            Some(n) => Err(StoreError::Lost { key: key.clone(), n }),
+    let mut lookup = state.journal.find(key, Some(&resolved.partner))?;
+    let Some(operation) = lookup.operations.pop() else {
+        return match lookup.lost(Some(&resolved.partner)) {
+            Some(n) => Err(StoreError::Lost { key: key.clone(), n }.into()),
             None => Ok((Resolving::Unknown, None, end)),
         };
     };
-    let n = operations.newest_n() + 1;
-    let found = on_file(core, state, row)?;
-    let history = found.history;
+    let n = state.journal.newest_n() + 1;
+    let found = on_file(core, state, operation)?;
+    let history = found.operation.history;
     let ruling = rule(Known { history: &history, standing: found.standing }, resolved.verdict);
     Ok(match ruling {
         Ruling::Record => {

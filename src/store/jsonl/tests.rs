@@ -23,6 +23,8 @@ struct Plan {
     grudging: AtomicBool,
     syncs: AtomicU64,
     calls: AtomicU64,
+    /// How many bytes were read.
+    read: AtomicU64,
 }
 
 thread_local! {
@@ -46,6 +48,7 @@ impl Disk for Faulty {
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.interrupted()?;
+        self.1.read.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         Disk::read_at(&self.0, buffer, offset)
     }
 
@@ -308,4 +311,30 @@ fn two_operations(house: &House, ledger: &mut Jsonl, failing: usize) -> Vec<&'st
         }
     }
     told
+}
+
+/// Source: T10 of the ledger's design: the cost of a claim does not grow with the ledger.
+#[test]
+fn a_claim_reads_no_more_of_a_long_ledger_than_its_tail() {
+    let house = House::new();
+    let mut ledger = house.open().expect("opens");
+    for index in 0..2_500 {
+        let mut claim = house.ours(&mut ledger, &format!("k{index}"));
+        let mut end = settled(1);
+        let Fact::Settled(told) = &mut end else { panic!() };
+        told.verdict = Verdict::Confirmed;
+        append(&mut claim, &end, Durability::Later).expect("writes");
+    }
+    assert!(ledger.keep_up(Effort::Short));
+    drop(ledger);
+    let len = std::fs::metadata(house.path()).expect("there").len();
+    assert!(len > 3 * index::TAIL_MAX, "{len}");
+    house.plan.read.store(0, Ordering::Relaxed);
+    let mut ledger = house.open().expect("opens");
+    for key in ["new", "k7", "k2499"] {
+        house.claim(&mut ledger, key).expect("works");
+    }
+    let read = house.plan.read.load(Ordering::Relaxed);
+    assert!(read < 64 << 10, "{read}");
+    assert_eq!(house.plan.syncs.load(Ordering::Relaxed), 2, "one for the index, one for the answers that are told");
 }

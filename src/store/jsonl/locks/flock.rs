@@ -15,11 +15,14 @@ pub struct Kernel {
     file: File,
     path: PathBuf,
     claims: Mutex<HashMap<u64, File>>,
+    rights: Mutex<HashMap<&'static str, File>>,
 }
+
+const UPKEEP: &str = "upkeep";
 
 impl Kernel {
     pub fn new(file: File, path: &Path) -> Kernel {
-        Kernel { file, path: path.into(), claims: Mutex::default() }
+        Kernel { file, path: path.into(), claims: Mutex::default(), rights: Mutex::default() }
     }
 
     /// Whole-file locks cannot tell whether a ledger is used under another name.
@@ -41,10 +44,33 @@ impl Kernel {
         self.file.unlock()
     }
 
+    /// Takes the right to change the index; false while somebody else has it.
+    pub fn upkeep_alone(&self) -> io::Result<bool> {
+        self.take(UPKEEP)
+    }
+
+    pub fn upkeep_free(&self) -> io::Result<()> {
+        self.leave(UPKEEP)
+    }
+
+    fn take(&self, right: &'static str) -> io::Result<bool> {
+        let file = open(&self.beside(right))?;
+        let is_ours = taken(file.try_lock())?;
+        if is_ours {
+            self.rights.lock().unwrap_or_else(PoisonError::into_inner).insert(right, file);
+        }
+        Ok(is_ours)
+    }
+
+    fn leave(&self, right: &'static str) -> io::Result<()> {
+        // Closing the file lets its lock go; the file itself stays, for the next one.
+        drop(self.rights.lock().unwrap_or_else(PoisonError::into_inner).remove(right));
+        Ok(())
+    }
+
     /// Makes claim `n` alive; false where somebody holds it already.
     pub fn hold(&self, n: u64) -> io::Result<bool> {
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(self.claim(n))?;
+        let file = open(&self.claim(n))?;
         let held = taken(file.try_lock())?;
         if held {
             self.claims.lock().unwrap_or_else(PoisonError::into_inner).insert(n, file);
@@ -68,10 +94,18 @@ impl Kernel {
     }
 
     fn claim(&self, n: u64) -> PathBuf {
+        self.beside(&n.to_string())
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
         let mut name = self.path.clone().into_os_string();
-        name.push(format!(".{n}"));
+        name.push(format!(".{ending}"));
         name.into()
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }
 
 fn taken(lock: Result<(), TryLockError>) -> io::Result<bool> {

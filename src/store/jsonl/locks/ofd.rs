@@ -1,6 +1,6 @@
 //! Byte ranges of one lock file, held by its open file description (Linux `F_OFD_*`).
 //!
-//! Byte 0 is the right to append; byte 2^40 + n says that claim n is alive.
+//! Byte 0 is the right to append, byte 1 that to change the index; byte 2^40 + n says that claim n is alive.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -11,6 +11,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 const APPEND: u64 = 0;
+const UPKEEP: u64 = 1;
 const LIVENESS: u64 = 1 << 40;
 /// Bytes of the ledger's own file, far beyond its end: each stands for a lock file.
 const MARKS: (u64, u64) = (1 << 50, (1 << 50) + (1 << 20));
@@ -44,6 +45,15 @@ impl Kernel {
 
     pub fn append_free(&self) -> io::Result<()> {
         self.set(Kind::Free, APPEND).map(drop)
+    }
+
+    /// Takes the right to change the index; false while somebody else has it.
+    pub fn upkeep_alone(&self) -> io::Result<bool> {
+        self.set(Kind::Alone, UPKEEP)
+    }
+
+    pub fn upkeep_free(&self) -> io::Result<()> {
+        self.set(Kind::Free, UPKEEP).map(drop)
     }
 
     /// Makes claim `n` alive; false where somebody holds it already.
