@@ -22,6 +22,7 @@ use abide::store::StoreError;
 use abide::store::jsonl::kept_body;
 use nix::sys::signal::Signal;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What became of a send.
@@ -58,7 +59,7 @@ pub struct Ran {
 #[derive(Debug)]
 pub struct Broken {
     /// What is known all the same.
-    pub settled: Settled,
+    pub settled: Arc<Settled>,
     /// Why it is not recorded.
     pub error: StoreError,
     /// Whether this run may have sent anything.

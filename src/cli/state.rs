@@ -115,7 +115,7 @@ mod tests {
     }
 
     fn finished(evidence: Evidence) -> Fact {
-        Fact::Finished(Box::new(Finished {
+        Fact::Finished(Arc::new(Finished {
             a: 1,
             evidence,
             done: None,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn ended(verdict: Verdict, cause: Cause) -> Fact {
-        Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
+        Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
     }
 
     #[test]

@@ -289,7 +289,7 @@ pub trait Observer {
 #[derive(Clone, Debug)]
 pub struct Ended {
     /// The verdict and why.
-    pub settled: Settled,
+    pub settled: Arc<Settled>,
     /// The partner's last answer of this run, also where it did not decide the verdict.
     pub answer: Option<Answer>,
 }

@@ -16,6 +16,7 @@ use crate::engine::policy::Policy;
 use crate::engine::secret::Mask;
 use crate::engine::verdict::{Cause, Evidence};
 use crate::engine::view::View;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A longer wait is written down, so that people who look see what the process is doing.
@@ -128,7 +129,7 @@ pub async fn run<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer>(
         Err(error) => {
             let now = runner.ports.clock.now();
             let conclusion = conclude(runner.history, terms.policy, now, Cause::Unknown);
-            let settled = runner.settled(conclusion);
+            let settled = Arc::new(runner.settled(conclusion));
             let ended = Box::new(Ended { settled, answer: runner.answer.take() });
             Err(Failure { error, ended, may_have_left: runner.may_have_left })
         }
@@ -142,7 +143,7 @@ pub(super) struct Runner<'a, C, T, K, E, O> {
     pub(super) terms: Terms<'a>,
     pub(super) ports: Ports<'a, T, K, E, O>,
     /// The last attempt, in the history but not yet in the ledger: `settled` carries it if it ends the run.
-    pub(super) unwritten: Option<(Now, Finished)>,
+    pub(super) unwritten: Option<(Now, Arc<Finished>)>,
     pub(super) answer: Option<Answer>,
     /// The rules without a status endpoint, while its URL needs a value that nothing has given yet.
     pub(super) mute: Option<Box<Policy>>,
@@ -253,12 +254,12 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         if finding.evidence == Evidence::Accepted {
             self.mute = None;
         }
-        let finished = record::finished(a, finding, &exchange, now);
+        let finished = Arc::new(record::finished(a, finding, &exchange, now));
         self.ports.observer.saw(now, Event::Finished { finished: &finished, exchange: &exchange });
         if let Outcome::Answered(answer) = exchange.outcome {
             self.answer = Some(answer);
         }
-        self.push(now, Fact::Finished(Box::new(finished.clone())));
+        self.push(now, Fact::Finished(Arc::clone(&finished)));
         self.unwritten = Some((now, finished));
     }
 
@@ -276,7 +277,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
 
     async fn write_finished(&mut self) -> Result<(), C::Error> {
         if let Some((now, finished)) = self.unwritten.take() {
-            self.claim.append(now, &Fact::Finished(Box::new(finished)), Durability::Later).await?;
+            self.claim.append(now, &Fact::Finished(finished), Durability::Later).await?;
         }
         Ok(())
     }
@@ -298,9 +299,9 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
 
     async fn settle(&mut self, conclusion: Conclusion) -> Result<Ended, C::Error> {
         let now = self.ports.clock.now();
-        let settled = self.settled(conclusion);
+        let settled = Arc::new(self.settled(conclusion));
         let durability = if planted(Bug::OutcomeUnsynced) { Durability::Later } else { Durability::Now };
-        self.append(now, Fact::Settled(Box::new(settled.clone())), durability).await?;
+        self.append(now, Fact::Settled(Arc::clone(&settled)), durability).await?;
         self.unwritten = None;
         self.ports.observer.saw(now, Event::Settled(&settled));
         Ok(Ended { settled, answer: self.answer.take() })
@@ -312,7 +313,7 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
             verdict: conclusion.verdict,
             cause: conclusion.cause,
             retry_at: conclusion.retry_at,
-            last: self.unwritten.as_ref().map(|(_, finished)| Box::new(finished.clone())),
+            last: self.unwritten.as_ref().map(|(_, finished)| Arc::clone(finished)),
             response: answer.map(|answer| Box::new(record::response(answer, self.terms.policy, self.terms.mask))),
         }
     }

@@ -23,17 +23,17 @@ pub enum Fact {
     /// An attempt is about to send its first byte.
     Started(Started),
     /// An attempt ended and the run goes on.
-    Finished(Box<Finished>),
+    Finished(Arc<Finished>),
     /// A status request was answered.
     Asked(Asked),
     /// A wait began.
     Waiting(Waiting),
     /// A run ended.
-    Settled(Box<Settled>),
+    Settled(Arc<Settled>),
     /// A new run of an unsettled operation began.
-    Reopened(Box<Reopened>),
+    Reopened(Arc<Reopened>),
     /// A person decided.
-    Resolved(Box<Resolved>),
+    Resolved(Arc<Resolved>),
 }
 
 impl Fact {
@@ -343,7 +343,7 @@ pub struct Settled {
     /// The earliest time that another run makes sense.
     pub retry_at: Option<Timestamp>,
     /// The attempt that directly ended the run, which then has no `finished` line.
-    pub last: Option<Box<Finished>>,
+    pub last: Option<Arc<Finished>>,
     /// The partner's final answer.
     pub response: Option<Box<Response>>,
 }

@@ -1,7 +1,8 @@
 //! JSON looked at without changing it: numbers keep their source text, as money needs.
 
+use serde::Deserializer;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use std::collections::BTreeMap;
 use std::fmt;
 
 /// A JSON pointer (RFC 6901): empty for the whole document, else `/` and steps.
@@ -28,7 +29,7 @@ impl Pointer {
         let mut value: &RawValue = serde_json::from_slice(document).ok()?;
         for step in &self.0 {
             value = match value.get().as_bytes().first()? {
-                b'{' => serde_json::from_str::<BTreeMap<String, &RawValue>>(value.get()).ok()?.remove(&**step)?,
+                b'{' => serde_json::Deserializer::from_str(value.get()).deserialize_map(Member(step)).ok()??,
                 b'[' => {
                     let canonical = &**step == "0" || !step.starts_with('0');
                     let index: usize = step.bytes().all(|b| b.is_ascii_digit()).then(|| step.parse().ok())??;
@@ -62,6 +63,52 @@ impl fmt::Display for Pointer {
             write!(f, "/{}", step.replace('~', "~0").replace('/', "~1"))?;
         }
         Ok(())
+    }
+}
+
+/// Finds the member of an object that has a name, the last one of several, and keeps none of the others.
+struct Member<'n>(&'n str);
+
+impl<'de> Visitor<'de> for Member<'_> {
+    type Value = Option<&'de RawValue>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(is_named) = members.next_key_seed(Named(self.0))? {
+            if is_named {
+                found = Some(members.next_value()?);
+            } else {
+                members.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Tells whether a text is the one that is looked for.
+struct Named<'n>(&'n str);
+
+impl<'de> DeserializeSeed<'de> for Named<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<bool, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Named<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a name")
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<bool, E> {
+        Ok(name == self.0)
     }
 }
 
@@ -131,6 +178,8 @@ mod tests {
         for (pointer, expected) in cases {
             assert_eq!(scalar(pointer, document).as_deref(), expected, "{pointer}");
         }
+        assert_eq!(scalar("/a", r#"{"b":0,"a":1,"\u0061":2}"#).as_deref(), Some("2"), "the last of several counts");
+        assert_eq!(scalar("/a", r#"{"a":1,"b":}"#), None);
         assert_eq!(scalar("/a", "not json"), None);
         assert_eq!(scalar("/a", ""), None);
         assert_eq!(scalar("", "7").as_deref(), Some("7"));

@@ -1,18 +1,69 @@
 //! Where a redirect points, without a URL library: enough to tell the same origin from another.
 
-/// Returns `scheme://host:port` in lower case with the port written out; `None` where `url` is not absolute http(s).
-pub fn origin(url: &str) -> Option<String> {
-    let (scheme, authority, _) = split(url)?;
-    let host_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
-    let port_known = host_port.rsplit_once(':').is_some_and(|(host, port)| {
-        !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit()) && (!host.starts_with('[') || host.ends_with(']'))
-    });
-    let host_port = host_port.strip_suffix(':').unwrap_or(&host_port);
-    match (host_port.is_empty(), port_known) {
-        (true, _) => None,
-        (false, true) => Some(format!("{scheme}://{host_port}")),
-        (false, false) => Some(format!("{scheme}://{host_port}:{}", if scheme == "https" { 443 } else { 80 })),
+use std::fmt;
+
+/// Scheme, host and port of an absolute http(s) URL. Two are equal whatever the case of their letters, and whether or
+/// not the port that goes without saying is written out.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin<'a> {
+    /// The scheme.
+    pub scheme: Scheme,
+    /// As it stands in the URL, brackets included.
+    pub host: &'a str,
+    /// The digits, at least one.
+    pub port: &'a str,
+}
+
+/// The schemes that requests are sent by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// `http`.
+    Http,
+    /// `https`.
+    Https,
+}
+
+impl Scheme {
+    fn name(self) -> &'static str {
+        match self {
+            Scheme::Http => "http",
+            Scheme::Https => "https",
+        }
     }
+}
+
+impl PartialEq for Origin<'_> {
+    fn eq(&self, other: &Origin<'_>) -> bool {
+        self.scheme == other.scheme && self.port == other.port && self.host.eq_ignore_ascii_case(other.host)
+    }
+}
+
+impl Eq for Origin<'_> {}
+
+/// Shows `scheme://host:port` in lower case.
+impl fmt::Display for Origin<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://{}:{}", self.scheme.name(), self.host.to_ascii_lowercase(), self.port)
+    }
+}
+
+/// Returns the origin of a URL; `None` where `url` is not absolute http(s).
+pub fn origin(url: &str) -> Option<Origin<'_>> {
+    let (scheme, authority, _) = split(url)?;
+    let host_port = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let written = host_port.rsplit_once(':').filter(|(host, port)| {
+        port.bytes().all(|b| b.is_ascii_digit()) && (!host.starts_with('[') || host.ends_with(']'))
+    });
+    let implied = match scheme {
+        Scheme::Http => "80",
+        Scheme::Https => "443",
+    };
+    let (host, port) = match written {
+        Some((host, "")) => (host, implied),
+        Some(written) => written,
+        None => (host_port, implied),
+    };
+    (!host_port.is_empty()).then_some(Origin { scheme, host, port })
 }
 
 /// Returns the absolute URL that `location` names, seen from the absolute URL `base`, without a fragment; `None`
@@ -23,6 +74,7 @@ pub fn resolve(base: &str, location: &str) -> Option<String> {
         return None;
     }
     let (scheme, authority, rest) = split(base)?;
+    let scheme = scheme.name();
     if split(location).is_some() {
         return Some(location.to_owned());
     }
@@ -48,7 +100,7 @@ pub fn shown(url: &str) -> String {
     let Some((scheme, authority, rest)) = split(url) else {
         return url.split(['?', '#']).next().unwrap_or_default().to_owned();
     };
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let (scheme, host) = (scheme.name(), authority.rsplit_once('@').map_or(authority, |(_, host)| host));
     let path = rest.split(['?', '#']).next().unwrap_or_default();
     format!("{scheme}://{host}{path}{}", if rest.contains('?') { "?***" } else { "" })
 }
@@ -58,13 +110,10 @@ fn has_scheme(text: &str) -> bool {
     text[name.len()..].starts_with(':') && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b))
 }
 
-/// Returns (scheme in lower case, authority, rest from the path on) of an absolute http(s) URL.
-fn split(url: &str) -> Option<(String, &str, &str)> {
-    let (scheme, rest) = url.split_once("://")?;
-    let scheme = scheme.to_ascii_lowercase();
-    if scheme != "http" && scheme != "https" {
-        return None;
-    }
+/// Returns (scheme, authority, rest from the path on) of an absolute http(s) URL.
+fn split(url: &str) -> Option<(Scheme, &str, &str)> {
+    let (name, rest) = url.split_once("://")?;
+    let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|scheme| name.eq_ignore_ascii_case(scheme.name()))?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     Some((scheme, &rest[..end], &rest[end..]))
 }
@@ -87,7 +136,7 @@ mod tests {
             ("http://", None),
         ];
         for (url, expected) in cases {
-            assert_eq!(origin(url).as_deref(), expected, "{url}");
+            assert_eq!(origin(url).map(|origin| origin.to_string()).as_deref(), expected, "{url}");
         }
     }
 

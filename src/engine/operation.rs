@@ -203,8 +203,9 @@ impl Request {
     pub fn wants_json(&self) -> bool {
         self.headers.iter().any(|header| {
             let named = |name: &str| header.name.eq_ignore_ascii_case(name);
-            let value = header.value.sent.expose();
-            (named("content-type") || named("accept")) && value.to_ascii_lowercase().contains("json")
+            let value = header.value.sent.expose().as_bytes();
+            (named("content-type") || named("accept"))
+                && value.windows(4).any(|word| word.eq_ignore_ascii_case(b"json"))
         })
     }
 }

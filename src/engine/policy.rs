@@ -174,11 +174,9 @@ impl Idempotency {
             KeyFormat::Quoted => "quoted",
         };
         match &self.place {
-            KeyPlace::Header(Some(name)) => {
-                format!("header:{}:{format}", name.to_ascii_lowercase())
-            }
+            KeyPlace::Header(Some(name)) => ["header:", &name.to_ascii_lowercase(), ":", format].concat(),
             KeyPlace::Header(None) => "none".into(),
-            KeyPlace::Query(name) => format!("query:{name}:{format}"),
+            KeyPlace::Query(name) => ["query:", name, ":", format].concat(),
             KeyPlace::Body => "body".into(),
         }
     }

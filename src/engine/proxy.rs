@@ -259,10 +259,9 @@ impl Proxies {
     /// What should name the proxy for this URL does not.
     pub fn of(&self, url: &str) -> Result<Option<&Named>, Misnamed> {
         let Some(origin) = location::origin(url) else { return Ok(None) };
-        let (scheme, place) = origin.split_once("://").expect("an origin has a scheme");
-        let (host, port) = place.rsplit_once(':').expect("an origin has a port");
-        let slot = if scheme == "https" { &self.https } else { &self.http };
-        let excluded = port.parse().is_ok_and(|port| self.exclusions.cover(host, port));
+        let slot = if origin.scheme == location::Scheme::Https { &self.https } else { &self.http };
+        let host = origin.host.to_ascii_lowercase();
+        let excluded = origin.port.parse().is_ok_and(|port| self.exclusions.cover(&host, port));
         match slot.as_ref().filter(|_| !excluded) {
             None => Ok(None),
             Some(Ok(named)) => Ok(Some(named)),

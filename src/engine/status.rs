@@ -8,6 +8,7 @@ use super::location;
 use super::planted::{Bug, planted};
 use super::policy::{Control, StatusPolicy, StatusRule, UrlPart, UrlTemplate};
 use super::retry_after::{self, RetryAfter};
+use std::fmt::Write;
 use std::time::Duration;
 
 impl UrlTemplate {
@@ -42,7 +43,7 @@ fn percent_encode(text: &str, url: &mut String) {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             url.push(char::from(byte));
         } else {
-            url.push_str(&format!("%{byte:02X}"));
+            write!(url, "%{byte:02X}").expect("memory takes every write");
         }
     }
 }

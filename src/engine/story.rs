@@ -108,12 +108,12 @@ impl Story {
     pub fn attempt(self, seconds: f64, evidence: Evidence, again: Again) -> Story {
         let a = self.history.last_attempt() + 1;
         let started = Fact::Started(Started { a, addr: Some(([127, 0, 0, 1], 80 + a as u16).into()), proxy: None });
-        self.with(seconds, started).with(seconds, Fact::Finished(Box::new(finished(a, evidence, again))))
+        self.with(seconds, started).with(seconds, Fact::Finished(Arc::new(finished(a, evidence, again))))
     }
 
     pub fn change(mut self, change: impl FnOnce(&mut Finished)) -> Story {
         if let Some(Recorded { fact: Fact::Finished(finished), .. }) = self.history.facts.last_mut() {
-            change(finished);
+            change(Arc::make_mut(finished));
         }
         self
     }
@@ -140,7 +140,7 @@ impl Story {
     pub fn next_run(mut self, seconds: f64, why: Why, settled: Option<Verdict>) -> Story {
         if let Some(verdict) = settled {
             let settled = Settled { verdict, cause: Cause::NothingHelps, retry_at: None, last: None, response: None };
-            self.push(seconds, Fact::Settled(Box::new(settled)));
+            self.push(seconds, Fact::Settled(Arc::new(settled)));
         }
         for recorded in &mut self.history.facts {
             recorded.steady = None;
@@ -157,7 +157,7 @@ impl Story {
             owner: Owner::default(),
         };
         self.deadline = Deadline(at(seconds + 60.0).steady);
-        self.with(seconds, Fact::Reopened(Box::new(reopened)))
+        self.with(seconds, Fact::Reopened(Arc::new(reopened)))
     }
 
     pub fn at(&self, seconds: f64) -> Action {

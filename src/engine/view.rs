@@ -330,7 +330,7 @@ impl<'a> View<'a> {
             && self.key_until.is_some_and(|until| now.wall < until || planted(Bug::KeyForEver))
             && *self.opened.contract == *policy.idempotency.contract()
             && self.opened.account == policy.account
-            && location::origin(&self.opened.url).as_deref() == Some(&*policy.origin)
+            && location::origin(&self.opened.url).is_some_and(|opened| location::origin(&policy.origin) == Some(opened))
     }
 
     /// Returns whether the wait that was begun last, if nothing happened since, was for a status request, or was not.

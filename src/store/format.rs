@@ -19,6 +19,7 @@ use mirror::{OpenedLine, SettledEnd, SettledHead, SettledLine};
 use serde::{Deserialize, Serialize};
 use std::io::Write as _;
 use std::str;
+use std::sync::Arc;
 
 /// The version that is written, and the newest that is read.
 pub const VERSION: u64 = 1;
@@ -124,15 +125,15 @@ pub fn fact_line(entry: &Entry<'_>) -> Vec<u8> {
     match entry.fact {
         Fact::Opened(opened) => splice(&mut line, &OpenedLine::from(&**opened)),
         Fact::Started(started) => splice(&mut line, started),
-        Fact::Finished(finished) => splice(&mut line, finished),
+        Fact::Finished(finished) => splice(&mut line, &**finished),
         Fact::Asked(asked) => splice(&mut line, asked),
         Fact::Waiting(waiting) => splice(&mut line, waiting),
-        Fact::Reopened(reopened) => splice(&mut line, reopened),
-        Fact::Resolved(resolved) => splice(&mut line, resolved),
+        Fact::Reopened(reopened) => splice(&mut line, &**reopened),
+        Fact::Resolved(resolved) => splice(&mut line, &**resolved),
         Fact::Settled(settled) => {
             splice(&mut line, &SettledHead::from(&**settled));
             if let Some(last) = &settled.last {
-                splice(&mut line, last);
+                splice(&mut line, &**last);
             }
             splice(&mut line, &SettledEnd::new(settled, entry.opened_at));
         }
@@ -286,12 +287,12 @@ pub fn fact(line: &[u8]) -> Option<(IdempotencyKey, Recorded)> {
     let fact = match envelope.t {
         "opened" => Fact::Opened(serde_json::from_slice::<OpenedLine<'_>>(line).ok()?.into_fact()?.into()),
         "started" => Fact::Started(serde_json::from_slice(line).ok()?),
-        "finished" => Fact::Finished(serde_json::from_slice(line).ok()?),
+        "finished" => Fact::Finished(Arc::new(serde_json::from_slice(line).ok()?)),
         "asked" => Fact::Asked(serde_json::from_slice(line).ok()?),
         "waiting" => Fact::Waiting(serde_json::from_slice(line).ok()?),
-        "settled" => Fact::Settled(Box::new(SettledLine::read(line)?)),
-        "reopened" => Fact::Reopened(serde_json::from_slice(line).ok()?),
-        "resolved" => Fact::Resolved(serde_json::from_slice(line).ok()?),
+        "settled" => Fact::Settled(Arc::new(SettledLine::read(line)?)),
+        "reopened" => Fact::Reopened(Arc::new(serde_json::from_slice(line).ok()?)),
+        "resolved" => Fact::Resolved(Arc::new(serde_json::from_slice(line).ok()?)),
         _ => return None,
     };
     Some((k, Recorded { n: envelope.n?, at, steady: None, fact }))

@@ -82,7 +82,7 @@ impl Memory {
                     key_until,
                     owner: wish.opened.owner.clone(),
                 };
-                shared.begin(index, Fact::Reopened(Box::new(reopened)), now);
+                shared.begin(index, Fact::Reopened(Arc::new(reopened)), now);
                 index
             }
             (refused, Some(index)) => return shared.refusal(refused, index),
@@ -186,7 +186,7 @@ impl Ledger for Memory {
         Ok(match rule(shared.known(index, &Owner::default()), resolved.verdict) {
             Ruling::Record => {
                 shared.last_n += 1;
-                let (n, fact) = (shared.last_n, Fact::Resolved(Box::new(resolved.clone())));
+                let (n, fact) = (shared.last_n, Fact::Resolved(Arc::new(resolved.clone())));
                 shared.operations[index].history.facts.push(Recorded { n, at: now.wall, steady: None, fact });
                 Resolving::Recorded(history)
             }

@@ -70,7 +70,7 @@ impl Ledger for Shelf {
         Ok(match ruling {
             Ruling::Record => {
                 world.write(self.who)?;
-                let (n, fact) = (world.book.next_claim(), Fact::Resolved(Box::new(resolved.clone())));
+                let (n, fact) = (world.book.next_claim(), Fact::Resolved(Arc::new(resolved.clone())));
                 world.line(self.who, place, Recorded { n, at: now.wall, steady: None, fact: fact.clone() }, &fact);
                 world.book.sync();
                 Resolving::Recorded(history)
@@ -98,7 +98,7 @@ impl World {
                 self.watch.lost |= self.book.has_open_attempts();
                 self.watch_takeover(place, predecessor);
                 let opened = &wish.opened;
-                Fact::Reopened(Box::new(Reopened {
+                Fact::Reopened(Arc::new(Reopened {
                     partner: opened.partner.clone(),
                     deadline: opened.deadline,
                     why: opened.why,

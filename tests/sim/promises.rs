@@ -245,7 +245,7 @@ impl World {
         let verdict = ended.settled.verdict;
         self.note(|| format!("process {} ends: {verdict} {:?}", process.id, ended.settled.cause));
         let settled = |recorded: &Recorded| {
-            recorded.n == n && matches!(&recorded.fact, Fact::Settled(settled) if **settled == ended.settled)
+            recorded.n == n && matches!(&recorded.fact, Fact::Settled(settled) if *settled == ended.settled)
         };
         let written = self.book.find(place, settled).filter(|fact| self.book.is_durable(place, *fact));
         if written.is_none() {

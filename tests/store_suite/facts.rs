@@ -55,8 +55,8 @@ pub fn started(a: u32) -> Fact {
     Fact::Started(Started { a, addr: Some("127.0.0.1:80".parse().expect("an address")), proxy: None })
 }
 
-pub fn attempt(a: u32, evidence: Evidence) -> Box<Finished> {
-    Box::new(Finished {
+pub fn attempt(a: u32, evidence: Evidence) -> Arc<Finished> {
+    Arc::new(Finished {
         a,
         evidence,
         done: (evidence == Evidence::Answered).then_some(true),
@@ -78,7 +78,7 @@ pub fn finished(a: u32, evidence: Evidence) -> Fact {
     Fact::Finished(attempt(a, evidence))
 }
 
-pub fn settled(verdict: Verdict, last: Option<Box<Finished>>) -> Fact {
+pub fn settled(verdict: Verdict, last: Option<Arc<Finished>>) -> Fact {
     let response = Response {
         headers: vec![("content-type".into(), "application/json".into())],
         len: 9,
@@ -87,7 +87,7 @@ pub fn settled(verdict: Verdict, last: Option<Box<Finished>>) -> Fact {
         cut: false,
     };
     let response = last.is_some().then(|| Box::new(response));
-    Fact::Settled(Box::new(Settled { verdict, cause: Cause::Answer, retry_at: None, last, response }))
+    Fact::Settled(Arc::new(Settled { verdict, cause: Cause::Answer, retry_at: None, last, response }))
 }
 
 pub fn asked() -> Fact {

@@ -8,6 +8,7 @@ use abide::engine::facts::{Fact, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
 use std::fs;
+use std::sync::Arc;
 
 #[test]
 fn long_bodies_lie_beside_the_ledger() {
@@ -17,7 +18,7 @@ fn long_bodies_lie_beside_the_ledger() {
     let (mut held, _) = ours(claim(&mut house.process(), &wish_of("k1", given, body.as_bytes())));
     let mut end = settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)));
     let Fact::Settled(settled) = &mut end else { panic!() };
-    settled.response.as_mut().expect("one").body = Some(StoredBody::Bytes(vec![0xff; 70_000].into()));
+    Arc::make_mut(settled).response.as_mut().expect("one").body = Some(StoredBody::Bytes(vec![0xff; 70_000].into()));
     append(&mut held, &[started(1), end]);
     assert!(house.lines().iter().all(|line| line.len() < 2_000));
     let history = house.read(&partner("acme"), &key("k1")).expect("there");
@@ -33,10 +34,10 @@ fn an_outcome_too_long_for_a_line_is_kept_without_its_extras() {
     let house = OnDisk::new();
     let (mut held, _) = ours(claim(&mut house.process(), &wish("k1", "k1")));
     let mut last = attempt(1, Evidence::Answered);
-    last.error = Some("e".repeat(70_000).into());
+    Arc::make_mut(&mut last).error = Some("e".repeat(70_000).into());
     let mut end = settled(Verdict::Confirmed, Some(last));
     let Fact::Settled(told) = &mut end else { panic!() };
-    told.response.as_mut().expect("one").headers = vec![("x".into(), "y".repeat(70_000).into())];
+    Arc::make_mut(told).response.as_mut().expect("one").headers = vec![("x".into(), "y".repeat(70_000).into())];
     append(&mut held, &[started(1), end]);
     let history = house.read(&partner("acme"), &key("k1")).expect("there");
     let kept = history.settled().expect("settled");

@@ -8,6 +8,7 @@ use abide::engine::facts::{Fact, Predecessor, Resolved, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
 use std::fs;
+use std::sync::Arc;
 
 fn word(verdict: Verdict) -> Resolved {
     Resolved { partner: partner("acme"), verdict, by: "ann".into(), note: "they say so".into() }
@@ -28,7 +29,7 @@ pub fn a_word_is_recorded_with_what_was_there_before<H: House>(house: &H) {
     assert!(before.settled().is_some());
     let history = house.read(&partner("acme"), &key("k1")).expect("it is there");
     let last = history.facts.last().expect("facts");
-    assert_eq!((last.n, &last.fact), (2, &Fact::Resolved(Box::new(word(Verdict::Confirmed)))));
+    assert_eq!((last.n, &last.fact), (2, &Fact::Resolved(Arc::new(word(Verdict::Confirmed)))));
     for entry in [EntryRule::Keyed, EntryRule::Known { rejected: true }] {
         let again = Wish { entry, ..wish("k1", "one") };
         assert!(matches!(claim(&mut house.process(), &again), Claimed::Final(..)));
@@ -53,7 +54,7 @@ pub fn a_word_waits_for_a_live_owner<H: House>(house: &H) {
 pub fn a_word_against_proof_is_refused<H: House>(house: &H) {
     for (name, done) in [("yes", Verdict::Confirmed), ("no", Verdict::Rejected)] {
         let mut last = attempt(1, Evidence::Answered);
-        last.done = Some(done == Verdict::Confirmed);
+        Arc::make_mut(&mut last).done = Some(done == Verdict::Confirmed);
         story(house, &wish(name, name), &[started(1), settled(done, Some(last))]);
     }
     let mut process = house.process();
@@ -113,7 +114,7 @@ fn a_stored_answer_is_read_back_where_it_went() {
     let (mut held, _) = ours(claim(&mut house.process(), &wish("k1", "one")));
     let Fact::Settled(mut end) = settled(Verdict::Accepted, Some(attempt(1, Evidence::Accepted))) else { panic!() };
     let long = "y".repeat(40_000);
-    end.response.as_mut().expect("one").body = Some(StoredBody::Text(long.as_str().into()));
+    Arc::make_mut(&mut end).response.as_mut().expect("one").body = Some(StoredBody::Text(long.as_str().into()));
     append(&mut held, &[started(1), Fact::Settled(end)]);
     drop(held);
     let (held, history) = ours(claim(&mut house.process(), &wish("k1", "one")));

@@ -59,7 +59,7 @@ impl Sending {
             timeouts: LIMITS,
             retry: RetryPolicy { max_attempts: 3, backoff, ..RetryPolicy::default() },
             min_attempt: Duration::from_millis(10),
-            ..Policy::unprofiled(method, &origin)
+            ..Policy::unprofiled(method, &origin.to_string())
         };
         Sending {
             policy,

@@ -268,7 +268,7 @@ fn reopened(member: &Member, job: &Job, now: Now, rejected_too: bool) -> Option<
         n,
         at: now.wall,
         steady: Some(now.steady),
-        fact: Fact::Reopened(Box::new(reopened)),
+        fact: Fact::Reopened(Arc::new(reopened)),
     });
     Some(history)
 }

@@ -5,6 +5,7 @@ use crate::engine::operation::PartnerName;
 use crate::engine::story::{EPOCH, Story, at, finished, keyed, policy, secs, with_status};
 use crate::engine::verdict::Evidence;
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn wait(until: f64, why: Pause) -> Action {
     Action::Wait { until: at(until).steady, why }
@@ -502,10 +503,10 @@ fn a_late_success_of_an_outdated_owner_confirms_and_its_late_failure_proves_noth
     let late = |verdict, done| {
         let last = Finished { done, ..finished(1, Evidence::Answered, Again::No) };
         let settled =
-            Settled { verdict, cause: Cause::Answer, retry_at: None, last: Some(Box::new(last)), response: None };
+            Settled { verdict, cause: Cause::Answer, retry_at: None, last: Some(Arc::new(last)), response: None };
         let mut story = taken_over();
         story.n = 1;
-        story.push(7.0, Fact::Settled(Box::new(settled)));
+        story.push(7.0, Fact::Settled(Arc::new(settled)));
         story.at(7.0)
     };
     assert_eq!(late(Verdict::Confirmed, Some(true)), settle(Verdict::Confirmed, Cause::Answer));
@@ -518,7 +519,7 @@ fn a_persons_word_counts() {
     let resolved = |verdict| {
         let mut story = Story::new(policy("POST")).attempt(1.0, Evidence::InDoubt, Again::Yes);
         let partner = PartnerName::new("a").expect("a name");
-        story.push(2.0, Fact::Resolved(Box::new(Resolved { partner, verdict, by: "me".into(), note: "".into() })));
+        story.push(2.0, Fact::Resolved(Arc::new(Resolved { partner, verdict, by: "me".into(), note: "".into() })));
         story
     };
     assert_eq!(resolved(Verdict::Confirmed).at(2.0), settle(Verdict::Confirmed, Cause::Person));

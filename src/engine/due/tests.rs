@@ -3,6 +3,7 @@ use crate::engine::decide::Action;
 use crate::engine::facts::{About, Again, Fact, Pause, Settled, Why};
 use crate::engine::story::{EPOCH, Story, at, keyed, policy, secs, with_status};
 use crate::engine::verdict::{Cause, Evidence, Verdict};
+use std::sync::Arc;
 
 fn due_at(story: &Story, seconds: f64, change: impl FnOnce(&mut Batch<'_>)) -> Due {
     let mut batch =
@@ -16,7 +17,7 @@ fn ended(policy: Policy, retry_at: Option<f64>) -> Story {
     let verdict = Verdict::NotDone;
     let retry_at = retry_at.map(|seconds| at(seconds).wall);
     let settled = Settled { verdict, cause: Cause::WaitExceedsDeadline, retry_at, last: None, response: None };
-    story.push(2.0, Fact::Settled(Box::new(settled)));
+    story.push(2.0, Fact::Settled(Arc::new(settled)));
     story
 }
 
@@ -37,7 +38,7 @@ fn a_late_end_of_an_outdated_owner_moves_no_time_to_come_back() {
         let verdict = Verdict::InDoubt;
         let settled = Settled { verdict, cause: Cause::WaitExceedsDeadline, retry_at, last: None, response: None };
         story.n = n;
-        story.push(2.0, Fact::Settled(Box::new(settled)));
+        story.push(2.0, Fact::Settled(Arc::new(settled)));
         story
     };
     let taken_over = || Story::new(policy("POST")).next_run(1.0, Why::Replay, None);
@@ -123,7 +124,7 @@ fn a_batch_waits_for_the_time_that_the_last_run_gave_and_a_person_does_not() {
         let retry_at = Some(at(9.0).wall);
         let verdict = Verdict::NotDone;
         let settled = Settled { verdict, cause: Cause::WaitExceedsDeadline, retry_at, last: None, response: None };
-        story.push(2.0, Fact::Settled(Box::new(settled)));
+        story.push(2.0, Fact::Settled(Arc::new(settled)));
         story.next_run(5.0, why, None)
     };
     assert_eq!(next(Why::Replay).at(5.0), Action::Wait { until: at(9.0).steady, why: Pause::RetryAfter });

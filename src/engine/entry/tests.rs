@@ -28,7 +28,7 @@ fn opened() -> Fact {
 }
 
 fn reopened(predecessor: Predecessor) -> Fact {
-    Fact::Reopened(Box::new(Reopened {
+    Fact::Reopened(Arc::new(Reopened {
         partner: PartnerName::new("acme").expect("a name"),
         deadline: Timestamp::default(),
         why: Why::Replay,
@@ -40,15 +40,15 @@ fn reopened(predecessor: Predecessor) -> Fact {
 
 fn resolved(verdict: Verdict) -> Fact {
     let partner = PartnerName::new("acme").expect("a name");
-    Fact::Resolved(Box::new(Resolved { partner, verdict, by: "ann".into(), note: "asked them".into() }))
+    Fact::Resolved(Arc::new(Resolved { partner, verdict, by: "ann".into(), note: "asked them".into() }))
 }
 
 fn started(a: u32) -> Fact {
     Fact::Started(Started { a, addr: None, proxy: None })
 }
 
-fn attempt(a: u32, evidence: Evidence) -> Box<Finished> {
-    Box::new(Finished {
+fn attempt(a: u32, evidence: Evidence) -> Arc<Finished> {
+    Arc::new(Finished {
         a,
         evidence,
         done: None,
@@ -70,14 +70,14 @@ fn finished(a: u32, evidence: Evidence) -> Fact {
     Fact::Finished(attempt(a, evidence))
 }
 
-fn settled(verdict: Verdict, last: Option<Box<Finished>>) -> Fact {
+fn settled(verdict: Verdict, last: Option<Arc<Finished>>) -> Fact {
     let cause = Cause::Deadline;
-    Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last, response: None }))
+    Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last, response: None }))
 }
 
 fn interrupted() -> Fact {
     let (verdict, cause) = (Verdict::NotDone, Cause::Interrupted);
-    Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
+    Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last: None, response: None }))
 }
 
 fn asked(says: Says) -> Fact {

@@ -3,6 +3,7 @@ use crate::engine::facts::{Again, Asked, Resolved, Started, Why};
 use crate::engine::operation::PartnerName;
 use crate::engine::story::{Story, finished, policy};
 use Verdict::{Accepted, Confirmed, InDoubt, NotDone, Rejected};
+use std::sync::Arc;
 
 fn story() -> Story {
     Story::new(policy("POST"))
@@ -22,13 +23,13 @@ fn says(story: Story, says: Says, about: About) -> Story {
 }
 
 fn settled(story: Story, verdict: Verdict, cause: Cause) -> Story {
-    story.with(3.0, Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None })))
+    story.with(3.0, Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last: None, response: None })))
 }
 
 fn resolved(mut story: Story, verdict: Verdict) -> Story {
     story.n += 1;
     let partner = PartnerName::new("a").expect("a name");
-    story.with(4.0, Fact::Resolved(Box::new(Resolved { partner, verdict, by: "ann".into(), note: "asked".into() })))
+    story.with(4.0, Fact::Resolved(Arc::new(Resolved { partner, verdict, by: "ann".into(), note: "asked".into() })))
 }
 
 fn doubtful() -> Story {
@@ -92,8 +93,8 @@ fn a_late_outcome_of_an_older_claim_is_proof() {
     late.n = 1;
     let last = Finished { done: Some(true), ..finished(2, Evidence::Answered, Again::No) };
     let (verdict, cause) = (Confirmed, Cause::Answer);
-    let end = Settled { verdict, cause, retry_at: None, last: Some(Box::new(last)), response: None };
-    late.push(9.0, Fact::Settled(Box::new(end)));
+    let end = Settled { verdict, cause, retry_at: None, last: Some(Arc::new(last)), response: None };
+    late.push(9.0, Fact::Settled(Arc::new(end)));
     assert_eq!(proven(&late.history), Some(Confirmed));
 }
 

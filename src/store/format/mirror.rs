@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// The fields of an `opened` line.
 #[derive(Serialize, Deserialize)]
@@ -168,7 +169,7 @@ impl SettledLine {
     pub fn read(line: &[u8]) -> Option<Settled> {
         let settled: SettledLine = serde_json::from_slice(line).ok()?;
         let last = match settled.a {
-            Some(_) => Some(serde_json::from_slice::<Box<Finished>>(line).ok()?),
+            Some(_) => Some(Arc::new(serde_json::from_slice::<Finished>(line).ok()?)),
             None => None,
         };
         let response = match settled.response {

@@ -77,9 +77,9 @@ prop_compose! {
         side in of(select(vec![Side::Ours, Side::Configuration, Side::Network, Side::Theirs, Side::Unclear])),
         (http, ms, times) in (of(any::<u16>()), any::<u64>(), of((of(any::<u64>()), of(any::<u64>())))),
         (error, not_before, replayed, hop) in (of(text()), of(when()), any::<bool>(), of(text())),
-    ) -> Box<Finished> {
+    ) -> Arc<Finished> {
         let stages = times.map(|(resolve_us, body_us)| Box::new(Stages { resolve_us, body_us, ..Stages::default() }));
-        Box::new(Finished {
+        Arc::new(Finished {
             a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, hop,
         })
     }
@@ -98,7 +98,7 @@ fn settled() -> BoxedStrategy<Fact> {
     let cause = select(vec![Cause::Answer, Cause::Status, Cause::Deadline, Cause::Interrupted, Cause::Damage]);
     (verdict(), cause, of(when()), of(finished()), of(response()))
         .prop_map(|(verdict, cause, retry_at, last, response)| {
-            Fact::Settled(Box::new(Settled { verdict, cause, retry_at, last, response }))
+            Fact::Settled(Arc::new(Settled { verdict, cause, retry_at, last, response }))
         })
         .boxed()
 }
@@ -128,11 +128,11 @@ fn claims() -> BoxedStrategy<Fact> {
     let predecessor = select(vec![Predecessor::Settled, Predecessor::Accounted, Predecessor::InDoubt]);
     let reopened = (partner(), when(), why(), predecessor, of(when()), owner()).prop_map(
         |(partner, deadline, why, predecessor, key_until, owner)| {
-            Fact::Reopened(Box::new(Reopened { partner, deadline, why, predecessor, key_until, owner }))
+            Fact::Reopened(Arc::new(Reopened { partner, deadline, why, predecessor, key_until, owner }))
         },
     );
     let resolved = (partner(), verdict(), text(), text())
-        .prop_map(|(partner, verdict, by, note)| Fact::Resolved(Box::new(Resolved { partner, verdict, by, note })));
+        .prop_map(|(partner, verdict, by, note)| Fact::Resolved(Arc::new(Resolved { partner, verdict, by, note })));
     prop_oneof![opened().prop_map(|opened| Fact::Opened(Arc::new(opened))), reopened, resolved].boxed()
 }
 
@@ -224,7 +224,7 @@ fn lines_look_as_the_format_says() {
             cut: true,
         })),
     };
-    let fact = Fact::Settled(Box::new(settled));
+    let fact = Fact::Settled(Arc::new(settled));
     let line = fact_line(&Entry { n: 41, key: &key, at, fact: &fact, opened_at: Some(154), durable: 712 });
     let line = String::from_utf8(line).expect("text");
     assert!(line.starts_with(concat!(

@@ -111,7 +111,7 @@ fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: 
                 key_until,
                 owner: opened.owner.clone(),
             };
-            let fact = Fact::Reopened(Box::new(reopened));
+            let fact = Fact::Reopened(Arc::new(reopened));
             return Ok(begin(core, state, (&key, opened_at), history, fact, now)?);
         }
         Entry::Final => Step::Final { key, history, end: state.journal.end() },
@@ -303,7 +303,7 @@ fn with_kept_answer(core: &Core, fact: &Fact) -> Option<Fact> {
         Ok(Some(kept)) => {
             let mut settled: Settled = (**settled).clone();
             settled.response.as_mut()?.body = Some(kept);
-            Some(Fact::Settled(Box::new(settled)))
+            Some(Fact::Settled(Arc::new(settled)))
         }
         Err(_) => lighter(fact),
     }
@@ -314,6 +314,7 @@ fn lighter(fact: &Fact) -> Option<Fact> {
     let mut fact = fact.clone();
     match &mut fact {
         Fact::Settled(settled) => {
+            let settled = Arc::make_mut(settled);
             if let Some(response) = &mut settled.response
                 && (response.body.is_some() || !response.headers.is_empty())
             {
@@ -323,9 +324,9 @@ fn lighter(fact: &Fact) -> Option<Fact> {
                 response.cut = true;
                 return Some(fact);
             }
-            settled.last.as_mut()?.error.take()?;
+            Arc::make_mut(settled.last.as_mut()?).error.take()?;
         }
-        Fact::Finished(finished) => drop(finished.error.take()?),
+        Fact::Finished(finished) => drop(Arc::make_mut(finished).error.take()?),
         Fact::Asked(asked) => drop(asked.note.take()?),
         _ => return None,
     }

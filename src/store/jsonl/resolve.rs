@@ -10,6 +10,7 @@ use crate::engine::moment::Now;
 use crate::engine::operation::IdempotencyKey;
 use crate::engine::resolution::{Ruling, rule};
 use crate::store::StoreError;
+use std::sync::Arc;
 
 /// What has to be synced before the answer is told: the end of the line, and the claim's number where one was made.
 type Told = (Resolving, Option<u64>, u64);
@@ -48,7 +49,7 @@ fn take(core: &Core, state: &mut State, key: &IdempotencyKey, resolved: &Resolve
     Ok(match ruling {
         Ruling::Record => {
             core.reserve(state)?;
-            let end = write(state, n, key, &Fact::Resolved(Box::new(resolved.clone())), None, now)?;
+            let end = write(state, n, key, &Fact::Resolved(Arc::new(resolved.clone())), None, now)?;
             (Resolving::Recorded(history), Some(n), end)
         }
         Ruling::Already => (Resolving::Already(history), None, end),

@@ -161,7 +161,7 @@ fn settled(answer: usize) -> Fact {
     let body = Some(StoredBody::Text("x".repeat(answer).into()));
     let response = Response { headers: Vec::new(), len: answer as u64, sha: "ab".into(), body, cut: false };
     let (verdict, cause) = (Verdict::InDoubt, Cause::Answer);
-    Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: Some(Box::new(response)) }))
+    Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last: None, response: Some(Box::new(response)) }))
 }
 
 #[test]
@@ -201,7 +201,7 @@ fn an_outcome_that_another_process_wrote_is_not_reported_undurable() {
     let mut claim = house.ours(&mut house.open().expect("opens"), "k1");
     append(&mut claim, &started(), Durability::Now).expect("durable");
     let Fact::Settled(mut end) = settled(1) else { unreachable!() };
-    end.verdict = Verdict::Confirmed;
+    Arc::make_mut(&mut end).verdict = Verdict::Confirmed;
     append(&mut claim, &Fact::Settled(end), Durability::Later).expect("written");
     house.plan.sync.store(true, Ordering::Relaxed);
     let refused = house.claim(&mut house.open().expect("opens"), "k1");
@@ -322,7 +322,7 @@ fn a_claim_reads_no_more_of_a_long_ledger_than_its_tail() {
         let mut claim = house.ours(&mut ledger, &format!("k{index}"));
         let mut end = settled(1);
         let Fact::Settled(told) = &mut end else { panic!() };
-        told.verdict = Verdict::Confirmed;
+        Arc::make_mut(told).verdict = Verdict::Confirmed;
         append(&mut claim, &end, Durability::Later).expect("writes");
     }
     assert!(ledger.keep_up(Effort::Short));

@@ -13,6 +13,7 @@ use crate::store::jsonl::disk::{Disk, read_range, write_all};
 use crate::store::jsonl::finding::{Finding, Kind};
 use crate::store::jsonl::place::{Place, failed};
 use crate::store::jsonl::seen::{Record, Seen};
+use std::sync::Arc;
 
 /// Writes at the end of what is whole.
 pub struct Pen<'a> {
@@ -44,7 +45,7 @@ impl<'a> Pen<'a> {
         for row in plan.doubts {
             let row = check.operations.row(row);
             n += 1;
-            self.doubt(n, &row.key, Fact::Reopened(Box::new(self.reopened(&row.partner, owner))))?;
+            self.doubt(n, &row.key, Fact::Reopened(Arc::new(self.reopened(&row.partner, owner))))?;
             accepted.in_doubt.push((row.partner.clone(), row.key.clone()));
         }
         for (key, opened) in plan.reborn {
@@ -110,7 +111,7 @@ impl<'a> Pen<'a> {
     fn doubt(&mut self, n: u64, key: &IdempotencyKey, claim: Fact) -> Result<(), StoreError> {
         let opened_at = self.end;
         let (verdict, cause) = (Verdict::InDoubt, Cause::Damage);
-        let settled = Fact::Settled(Box::new(Settled { verdict, cause, retry_at: None, last: None, response: None }));
+        let settled = Fact::Settled(Arc::new(Settled { verdict, cause, retry_at: None, last: None, response: None }));
         for (fact, opened_at) in [(claim, None), (settled, Some(opened_at))] {
             let (at, durable) = (self.options.now, self.durable);
             self.line(&format::fact_line(&format::Entry { n, key, at, fact: &fact, opened_at, durable }))?;
