@@ -4,10 +4,12 @@
 
 mod ledger;
 mod replay;
+mod tls;
 mod way;
 
 pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, LedgerVerifyArgs, StateFilter};
 pub use replay::{ReplayArgs, ResolveArgs};
+pub use tls::{TlsArgs, absolute};
 pub use way::WayArgs;
 
 use abide::rehearse::partner::Fault;
@@ -140,6 +142,9 @@ pub struct SendArgs {
     /// By which way.
     #[command(flatten)]
     pub way: WayArgs,
+    /// Whom to trust, and what to show.
+    #[command(flatten)]
+    pub tls: TlsArgs,
     /// Where it is recorded.
     #[command(flatten)]
     pub ledger: LedgerChoice,

@@ -12,9 +12,6 @@ enum Said {
 
 /// Flags that are not ours, by what other tools call them.
 const FLAGS: &[(&[&str], Said)] = &[
-    (&["--cacert"], Said::NotBuilt),
-    (&["-E", "--cert"], Said::NotBuilt),
-    (&["--cert-key"], Said::NotBuilt),
     (&["-L", "--location"], Said::NotBuilt),
     (&["--retry-max-time"], Said::Hint("--deadline DURATION ends everything: attempts, waits and the answer's body")),
     (&["--retry-delay"], Said::Hint("the waits are [retry] base and cap of a profile; Retry-After is always kept")),
@@ -22,7 +19,14 @@ const FLAGS: &[(&[&str], Said)] = &[
         &["--retry-all-errors", "--retry-connrefused"],
         Said::Hint("what may be repeated without doing it twice is repeated already; --max-attempts N bounds it"),
     ),
-    (&["-k", "--insecure"], Said::Hint("certificates are always checked: there is no way to turn that off")),
+    (
+        &["-k", "--insecure"],
+        Said::Hint("certificates are always checked; --cacert FILE trusts the issuer of a partner's own certificate"),
+    ),
+    (&["--key-type", "--cert-type"], Said::Hint("leave it out: files are PEM")),
+    (&["--pass"], Said::Hint("state key_password_env or key_password_file in [tls] of a profile")),
+    (&["--capath"], Said::Hint("join the certificates into one file: --cacert FILE")),
+    (&["--tlsv1.2", "--tlsv1.3"], Said::Hint("leave it out: TLS 1.2 and 1.3 are spoken, nothing older")),
     (&["-F", "--form"], Said::Hint("build the form into a file and send it with -d @FILE -H 'Content-Type: …'")),
     (&["-s", "--silent", "-S", "--show-error"], Said::Hint("use -q; errors and the verdict are always shown")),
     (
@@ -186,7 +190,6 @@ mod tests {
             (&["ledger", "compact"], "`abide ledger compact` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
             (&["send", "http://h/", "-L"], "-L is not built yet"),
-            (&["send", "http://h/", "--cacert=f"], "--cacert is not built yet"),
         ];
         for (line, expected) in cases {
             assert_eq!(advice(line).and_then(|advice| advice.message).as_deref(), Some(*expected), "{line:?}");

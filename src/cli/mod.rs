@@ -35,8 +35,8 @@ use crate::report::paint::Paint;
 use crate::report::time::LocalClock;
 use abide::drive::Clock;
 use abide::engine::moment::Now;
-use abide::net::Tls;
 use abide::net::clock::{Interrupt, SystemClock};
+use abide::net::{SystemRoots, Tls};
 use abide::store::jsonl::Jsonl;
 use args::{Cli, Command, Common, LedgerCommand};
 use clap::Parser;
@@ -83,7 +83,9 @@ pub struct Session {
     pub profiles: asking::Profiles,
     /// How stdout is coloured.
     pub stdout_paint: Paint,
-    /// What this machine trusts on https.
+    /// What this machine trusts.
+    pub roots: SystemRoots,
+    /// Connections that trust it, and show nothing.
     pub tls: Tls,
     /// The ledgers that were opened to be written to.
     pub ledgers: RefCell<Vec<Jsonl>>,
@@ -179,9 +181,10 @@ fn session(common: Common, command: &Command) -> Result<Session, Failure> {
     let screen = Screen::new(talk, paint(context.stderr_is_terminal));
     let stdout_paint = paint(context.stdout_is_terminal);
     let local = LocalClock::new(TimeZone::system);
-    let tls = trust::system();
+    let roots = trust::system();
+    let tls = Tls::system(roots.clone());
     let (profiles, ledgers) = (asking::Profiles::default(), RefCell::default());
-    Ok(Session { context, screen, stdout_paint, format, common, local, profiles, tls, ledgers })
+    Ok(Session { context, screen, stdout_paint, format, common, local, profiles, roots, tls, ledgers })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

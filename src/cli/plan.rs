@@ -1,11 +1,12 @@
 //! Everything that is decided before anything runs: arguments to a plan.
 
-use super::args::SendArgs;
+use super::args::{SendArgs, absolute};
 use super::context::setting;
 use super::exit::Failure;
 use super::ledger_place::{self, Place};
 use super::limits;
 use super::request;
+use super::trust::{self, First};
 use super::way::{self, Way};
 use super::world::{Blind, ProcessWorld};
 use super::{Session, control};
@@ -16,7 +17,7 @@ use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
 use abide::engine::proxy::Proxies;
 use abide::engine::secret::Secret;
-use abide::net::Names;
+use abide::net::{Names, Tls};
 use abide::profile::compose::{
     ComposeError, Composed, DeadlineFlag, Draft, HeaderFlag, KeySource, Stored, compose, restore,
 };
@@ -35,6 +36,8 @@ pub struct Plan {
     pub place: Place,
     /// What to do with what is there already.
     pub entry: EntryRule,
+    /// Whom to trust on https, and what to show.
+    pub tls: Tls,
     /// The key was made here.
     pub fresh_key: bool,
     /// Which proxies are passed by.
@@ -86,6 +89,10 @@ pub fn make(
         owner,
     };
     let mut composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let named = args.tls.paths();
+    let tls = trust::of(profile.as_ref(), named.as_ref(), First::Flags, session)?;
+    let recorded = named.as_ref().map(|paths| Box::new(absolute(paths, &session.context.cwd)));
+    Arc::make_mut(&mut composed.opened).tls = recorded;
     let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
     let proxy = way.to(composed.operation.request.url.sent.expose())?.map(way::words);
     way.proxies.hide(&mut composed.mask);
@@ -94,12 +101,20 @@ pub fn make(
     let mut warnings = wanted.warnings;
     warnings.extend(composed.warnings.iter().map(ToString::to_string));
     warnings.extend(way.warnings);
+    if named.is_some() && !is_secure(&composed.operation) {
+        warnings.push("the URL is http: --cacert, --cert and --cert-key count for https only".into());
+    }
     let entry = match (fresh_key, args.identity.accept_duplicate) {
         (false, _) => EntryRule::Keyed,
         (true, true) => EntryRule::Duplicate,
         (true, false) => EntryRule::Keyless,
     };
-    Ok(Plan { composed, profile, place, entry, fresh_key, proxies: way.proxies, proxy, names, warnings })
+    Ok(Plan { composed, profile, place, entry, tls, fresh_key, proxies: way.proxies, proxy, names, warnings })
+}
+
+/// Returns whether an operation goes over TLS.
+pub fn is_secure(operation: &Operation) -> bool {
+    operation.request.url.shown.starts_with("https:")
 }
 
 /// Returns the operation that the ledger holds and the rules for it, the limits of this plan in force.

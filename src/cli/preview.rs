@@ -4,7 +4,7 @@ use super::args::SendArgs;
 use super::exit::{Exit, Failure};
 use super::ledger_place::Place;
 use super::plan::Plan;
-use super::{Format, Session};
+use super::{Format, Session, trust};
 use crate::report::json::{Preview, line};
 use crate::report::request::{Rehearsed, curl_line, dry_run};
 
@@ -15,7 +15,8 @@ use crate::report::request::{Rehearsed, curl_line, dry_run};
 pub fn show(args: &SendArgs, plan: &Plan, session: &Session) -> Result<Exit, Failure> {
     let composed = &plan.composed;
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
-    let curl = curl_line(&composed.operation, composed.policy.timeouts.overall, &composed.mask);
+    let tls = trust::paths(plan.profile.as_ref(), args.tls.paths());
+    let curl = curl_line(&composed.operation, &tls, composed.policy.timeouts.overall, &composed.mask);
     let ledger = match &plan.place {
         Place::File { path, .. } => Some(path.display().to_string()),
         Place::None => None,

@@ -2,7 +2,7 @@
 
 use super::args::{ProfileChoice, ProfileCommand};
 use super::exit::{Exit, Failure};
-use super::{Format, Session, plan};
+use super::{Format, Session, plan, trust};
 use crate::report::json::line;
 use crate::report::table::table;
 use abide::profile::{self, Level, Profile, SettingOrigin};
@@ -42,6 +42,7 @@ struct Remarked<'a> {
 }
 
 fn check(profile: &Profile, session: &Session) -> Result<Exit, Failure> {
+    trust::check(profile, session)?;
     let remarks = profile::check(profile);
     if session.format == Format::Json {
         let remarked = |remark| {

@@ -39,7 +39,7 @@ pub fn run(args: &ReplayArgs, session: &Session) -> Result<Exit, Failure> {
     let began = clock.now();
     let settings = Settings::read(args, session, began.wall)?;
     let chosen = Chosen::read(&settings, session, began)?;
-    let mut planner = Planner::new(&settings, &chosen, &session.local, began);
+    let mut planner = Planner::new(&settings, &chosen, session, began);
     let tasks: Vec<Task> = chosen.members.iter().map(|member| planner.task(member)).collect();
     let is_hashed = |member: &Member| matches!(member.found.history.opened().body, StoredBody::Hash { .. });
     if settings.data.is_some() && !chosen.members.iter().any(is_hashed) {

@@ -38,8 +38,8 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     if args.show.curl || args.show.dry_run {
         return super::preview::show(args, &plan, session);
     }
-    if plan.composed.operation.request.url.shown.starts_with("https:") {
-        session.tls.load_ahead();
+    if plan::is_secure(&plan.composed.operation) {
+        plan.tls.load_ahead();
     }
     control(&mut plan, args, session);
     let deadline = Deadline(now.steady.after(plan.composed.policy.timeouts.overall));
@@ -168,7 +168,7 @@ impl Run<'_> {
             mask: composed.mask.clone(),
             wall: self.session.context.wall_clock(),
             names: self.plan.names.clone(),
-            tls: self.session.tls.clone(),
+            tls: self.plan.tls.clone(),
             proxies: self.plan.proxies.clone(),
         });
         let terms = Terms { policy, deadline: self.deadline, mask: &composed.mask };

@@ -101,6 +101,7 @@ mod tests {
             contract: "none".into(),
             key_until: None,
             valid_until: None,
+            tls: None,
             deadline: Timestamp::default(),
             why: Why::Send,
             owner: Owner { pid: 7, ..Owner::default() },

@@ -1,6 +1,8 @@
 //! Environment, files and commands, as profiles may ask for them.
 
+use abide::net::TLS_FILE_MAX;
 use abide::profile::{Ran, World};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,6 +14,22 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(60);
 /// No secret is longer, in bytes.
 const COMMAND_OUTPUT_LIMIT: u64 = 64 << 10;
 
+/// No profile, and no file that one names, is larger, in bytes.
+const FILE_LIMIT: u64 = TLS_FILE_MAX;
+
+/// Reads a profile, a file that it names, or one like it.
+///
+/// # Errors
+/// The system's, or that it is larger than 4 MiB.
+pub fn read_file(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(FILE_LIMIT + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > FILE_LIMIT {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {} MiB", FILE_LIMIT >> 20)));
+    }
+    Ok(bytes)
+}
+
 /// Environment, files and commands, for profiles.
 #[derive(Debug)]
 pub struct ProcessWorld;
@@ -22,7 +40,7 @@ impl World for ProcessWorld {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        std::fs::read(path)
+        read_file(path)
     }
 
     fn run(&self, words: &[String]) -> io::Result<Ran> {
@@ -66,7 +84,7 @@ impl World for Blind<'_> {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        if path == self.profile { std::fs::read(path) } else { Ok(PLACEHOLDER.into()) }
+        if path == self.profile { read_file(path) } else { Ok(PLACEHOLDER.into()) }
     }
 
     fn run(&self, _: &[String]) -> io::Result<Ran> {

@@ -2,7 +2,7 @@
 //!
 //! Source of every row: the decision table in reference semantics 1.3 to 1.5, under decisions 2 to 9 and 15.
 
-use super::exchange::{Answer, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage, Via};
+use super::exchange::{Answer, Distrust, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage, Via};
 use super::facts::Again;
 use super::location;
 use super::planted::{Bug, planted};
@@ -105,14 +105,19 @@ pub fn classify(exchange: &Exchange, context: &Context<'_>) -> Finding {
 
 fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
     let evidence = match sent {
+        _ if fault == Fault::Alert && planted(Bug::AlertRefuses) => Evidence::NotSent,
         Sent::Nothing => Evidence::NotSent,
         Sent::Part if planted(Bug::PartIsNothing) => Evidence::NotSent,
         Sent::Part => Evidence::Partial,
         Sent::Whole => Evidence::InDoubt,
     };
     let (again, reason, side) = match (fault, sent) {
+        // Who refuses to talk to us has not looked at what we said (decisions 15).
         (Fault::ClientCertificateRefused, _) => {
             return Finding::new(Evidence::NotSent, Again::No, Reason::ClientCertificate, Side::Configuration);
+        }
+        (Fault::ClientCertificateWanted, _) => {
+            return Finding::new(Evidence::NotSent, Again::No, Reason::ClientCertificateWanted, Side::Configuration);
         }
         (Fault::NameUnknown, _) => (Again::Once, Reason::NameUnknown, Side::Configuration),
         (Fault::NameUnavailable, _) => (Again::Yes, Reason::NameUnavailable, Side::Network),
@@ -121,7 +126,11 @@ fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
         (Fault::LocalResources, _) => (Again::Yes, Reason::LocalResources, Side::Ours),
         (Fault::Unbuildable, _) => (Again::No, Reason::Unbuildable, Side::Ours),
         (Fault::Expired, _) => (Again::No, Reason::Expired, Side::Ours),
-        (Fault::Certificate, _) => (Again::No, Reason::Certificate, Side::Configuration),
+        (Fault::Certificate(why), _) => distrusted(why),
+        (Fault::NoTrust, _) => (Again::No, Reason::NoTrust, Side::Configuration),
+        (Fault::NotTls, _) => (Again::No, Reason::NotTls, Side::Configuration),
+        (Fault::TlsIncompatible, _) => (Again::No, Reason::TlsIncompatible, Side::Configuration),
+        (Fault::Alert, _) => (Again::Yes, Reason::TlsAlert, Side::Unclear),
         (Fault::Tls, _) => (Again::No, Reason::TlsFailed, Side::Configuration),
         (Fault::ProxyNameUnknown, _) => (Again::Once, Reason::ProxyNameUnknown, Side::Configuration),
         (Fault::ProxyUnreachable, _) => (Again::Yes, Reason::ProxyUnreachable, Side::Network),
@@ -138,10 +147,23 @@ fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
     Finding::new(evidence, again, reason, side)
 }
 
+fn distrusted(why: Distrust) -> (Again, Reason, Side) {
+    let (reason, side) = match why {
+        Distrust::Expired => (Reason::CertificateExpired, Side::Theirs),
+        Distrust::NotYetValid => (Reason::CertificateNotYetValid, Side::Theirs),
+        Distrust::Name => (Reason::CertificateName, Side::Configuration),
+        Distrust::Issuer => (Reason::CertificateIssuer, Side::Configuration),
+        Distrust::SelfSigned => (Reason::CertificateSelfSigned, Side::Configuration),
+        Distrust::Other => (Reason::Certificate, Side::Theirs),
+    };
+    (Again::No, reason, side)
+}
+
 fn timed_out(limit: Limit, stage: Stage) -> (Again, Reason, Side) {
     let (reason, side) = match (limit, stage) {
         (_, Stage::Resolve) => (Reason::NameTimeout, Side::Network),
-        (_, Stage::Connect | Stage::Tls) => (Reason::ConnectTimeout, Side::Network),
+        (_, Stage::Connect) => (Reason::ConnectTimeout, Side::Network),
+        (_, Stage::Tls) => (Reason::TlsTimeout, Side::Network),
         (Limit::Attempt, _) => (Reason::AttemptTimeout, Side::Theirs),
         (Limit::Deadline, _) => (Reason::DeadlineReached, Side::Theirs),
         (_, Stage::Write) => (Reason::WriteTimeout, Side::Theirs),
@@ -153,7 +175,8 @@ fn timed_out(limit: Limit, stage: Stage) -> (Again, Reason, Side) {
 fn ended(sent: Sent, stage: Stage) -> (Again, Reason, Side) {
     let reason = match (sent, stage) {
         (Sent::Nothing, Stage::Resolve) => Reason::NameUnavailable,
-        (Sent::Nothing, Stage::Connect | Stage::Tls) => Reason::ConnectFailed,
+        (Sent::Nothing, Stage::Connect) => Reason::ConnectFailed,
+        (Sent::Nothing, Stage::Tls) => Reason::TlsFailed,
         (Sent::Nothing, _) => Reason::ClosedBeforeSent,
         (Sent::Part, _) => Reason::ClosedWhileSending,
         (Sent::Whole, _) => Reason::Unanswered,

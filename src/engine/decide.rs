@@ -350,7 +350,8 @@ impl Decider<'_> {
 
 fn needed_change(last: &Finished) -> Cause {
     match last.reason {
-        Reason::Credentials | Reason::ProxyCredentials | Reason::ClientCertificate => Cause::Credentials,
+        Reason::Credentials | Reason::ProxyCredentials => Cause::Credentials,
+        Reason::ClientCertificate | Reason::ClientCertificateWanted => Cause::Credentials,
         _ => Cause::NeedsChange,
     }
 }

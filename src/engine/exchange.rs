@@ -87,11 +87,21 @@ pub enum Fault {
     /// The machine slept during the attempt.
     Suspended,
     /// The peer's certificate was not accepted.
-    Certificate,
-    /// The TLS handshake failed for good: version, cipher, plain text on the port.
+    Certificate(Distrust),
+    /// This machine has no certificates to trust.
+    NoTrust,
+    /// The peer does not speak TLS on this port.
+    NotTls,
+    /// Peer and we have no version, cipher or protocol in common.
+    TlsIncompatible,
+    /// The TLS handshake failed for another reason, and would fail again.
     Tls,
+    /// The peer wanted a certificate, got none, and ended the connection before any answer (decisions 15).
+    ClientCertificateWanted,
     /// The peer refused our certificate before any answer (decisions 15).
     ClientCertificateRefused,
+    /// The peer ended a connection that stood with a TLS alert about something else than our certificate.
+    Alert,
     /// The name of the proxy does not exist.
     ProxyNameUnknown,
     /// There is no connection to the proxy.
@@ -109,6 +119,23 @@ pub enum Fault {
     /// The operation was no longer valid when it was about to be sent.
     Expired,
     /// Something that the edge has no name for; the text is in [`Exchange::error`].
+    Other,
+}
+
+/// Why a peer's certificate was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distrust {
+    /// It has ended, by this machine's clock.
+    Expired,
+    /// It has not begun, by this machine's clock.
+    NotYetValid,
+    /// It is for other names.
+    Name,
+    /// Nobody who is trusted has issued it.
+    Issuer,
+    /// It has itself as its issuer.
+    SelfSigned,
+    /// Something else is wrong with it.
     Other,
 }
 
@@ -185,9 +212,12 @@ pub struct Stages {
     /// The name lookup.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolve_us: Option<u64>,
-    /// TCP, proxy CONNECT and TLS together.
+    /// TCP, and a proxy's CONNECT.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connect_us: Option<u64>,
+    /// The TLS handshake; absent for http, on a kept connection, and in what earlier versions wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls_us: Option<u64>,
     /// From the connection to the last byte of the request handed over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_us: Option<u64>,

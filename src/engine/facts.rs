@@ -6,7 +6,7 @@ pub use history::{History, Recorded};
 
 use super::exchange::{Stage, Stages};
 use super::moment::{Moment, Timestamp};
-use super::operation::{Fingerprint, PartnerName};
+use super::operation::{Fingerprint, PartnerName, TlsPaths};
 use super::reason::Reason;
 use super::verdict::{Cause, Evidence, Side, Verdict};
 use serde::{Deserialize, Serialize};
@@ -135,6 +135,8 @@ pub struct Opened {
     pub key_until: Option<Timestamp>,
     /// Never sent at or after this time.
     pub valid_until: Option<Timestamp>,
+    /// The files about TLS that flags named; `None` where none did.
+    pub tls: Option<Box<TlsPaths>>,
     /// When the run must end.
     pub deadline: Timestamp,
     /// Who started the run.

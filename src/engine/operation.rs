@@ -237,3 +237,16 @@ pub struct Operation {
     /// Header fields that change per attempt.
     pub announce: Announce,
 }
+/// Files about TLS that flags named, as absolute paths; their content is never kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct TlsPaths {
+    /// `--cacert`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca: Option<Box<str>>,
+    /// `--cert`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cert: Option<Box<str>>,
+    /// `--cert-key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Box<str>>,
+}

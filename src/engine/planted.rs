@@ -32,6 +32,7 @@ bugs! {
     OddSuccessConfirms: "the success rule of the profile is not looked at";
     RedirectConfirms: "a 301, 302 or 303 counts as done";
     PartIsNothing: "a request that left in part counts as not sent";
+    AlertRefuses: "any TLS alert counts as a refusal of our certificate";
     HopsForEver: "redirects are followed without end";
     RetryAfterUnread: "Retry-After is not read";
     RefusalEndsDoubt: "a refusal after doubt ends the doubt";

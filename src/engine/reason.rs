@@ -57,7 +57,18 @@ reasons! {
     ProxyForbids = "proxy_forbids", "the proxy's rules forbid this partner";
     BeyondProxy = "beyond_proxy", "the proxy says that it cannot reach the partner";
     Certificate = "certificate", "the partner's certificate was not accepted";
+    CertificateExpired = "certificate_expired", "the partner's certificate has ended";
+    CertificateNotYetValid = "certificate_not_yet_valid", "the partner's certificate is not valid yet";
+    CertificateName = "certificate_name", "the partner's certificate is for another name";
+    CertificateIssuer = "certificate_issuer", "nobody who is trusted issued the partner's certificate";
+    CertificateSelfSigned = "certificate_self_signed", "the partner's certificate has itself as its issuer";
+    NoTrust = "no_trust", "this machine has no certificates to trust";
+    ClientCertificateWanted = "client_certificate_wanted", "the partner wants a client certificate, and none is stated";
     ClientCertificate = "client_certificate", "the partner refused our certificate";
+    NotTls = "not_tls", "the partner does not speak TLS on this port";
+    TlsIncompatible = "tls_incompatible", "no TLS version or cipher in common with the partner";
+    TlsTimeout = "tls_timeout", "no TLS handshake within the connect limit";
+    TlsAlert = "tls_alert", "the partner ended the connection with a TLS alert";
     TlsFailed = "tls_failed", "the TLS handshake failed";
     Unbuildable = "unbuildable", "the request could not be built";
     Expired = "expired", "no longer valid when it was about to be sent";
@@ -94,6 +105,47 @@ reasons! {
     CaptivePortal = "captive_portal", "a network login page answered in the partner's place";
     NotImplemented = "not_implemented", "the partner does not support this kind of request";
     Rule = "rule", "as a rule of the profile says";
+}
+
+impl Reason {
+    /// Returns whether the edge's own words belong to the reason: which names, until when, which alert.
+    pub const fn wants_detail(self) -> bool {
+        matches!(
+            self,
+            Reason::Certificate
+                | Reason::CertificateExpired
+                | Reason::CertificateNotYetValid
+                | Reason::CertificateName
+                | Reason::NoTrust
+                | Reason::ClientCertificate
+                | Reason::TlsAlert
+        )
+    }
+
+    /// Returns what somebody must put right before another attempt can do better, where the reason says it.
+    pub const fn remedy(self) -> Option<&'static str> {
+        Some(match self {
+            Reason::CertificateExpired => "let the partner renew the certificate, or set this machine's clock",
+            Reason::CertificateNotYetValid => "set this machine's clock, or let the partner correct the certificate",
+            Reason::CertificateName => "use the name that the certificate is for, or ask the partner for the right one",
+            Reason::CertificateIssuer => {
+                "if the partner has an issuer of its own, name its certificate with --cacert or ca_file in [tls]"
+            }
+            Reason::CertificateSelfSigned => {
+                "if it is the right one, get it from the partner and name it with --cacert or ca_file in [tls]"
+            }
+            Reason::NoTrust => {
+                "install the system's ca-certificates, or name a file with SSL_CERT_FILE, --cacert or ca_file in [tls]"
+            }
+            Reason::ClientCertificateWanted => {
+                "name a certificate and its key with --cert and --cert-key, or cert_file and key_file in [tls]"
+            }
+            Reason::ClientCertificate => "ask the partner which certificate it accepts: issuer, dates, registration",
+            Reason::NotTls => "look at scheme and port: is it http://, or another port?",
+            Reason::TlsIncompatible => "ask the partner for TLS 1.2 or 1.3: nothing older is spoken",
+            _ => return None,
+        })
+    }
 }
 
 impl fmt::Display for Reason {

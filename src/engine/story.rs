@@ -79,6 +79,7 @@ impl Story {
             contract: policy.idempotency.contract().into(),
             key_until: policy.idempotency.supported.then(|| EPOCH.after(policy.idempotency.trusted_for())),
             valid_until: None,
+            tls: None,
             deadline: EPOCH.after(secs(60)),
             why: Why::Send,
             owner: Owner::default(),

@@ -61,7 +61,7 @@ pub(super) async fn carry(
             Carried::nothing_sent(stage, Failure::new(Fault::Closed, "the partner answered before it was asked"))
         }
         Ok(Ok(response)) => answered(response, &mut watch, &marks, answer_max_bytes, wall()).await,
-        Ok(Err(error)) => unanswered(&watch, &progress, line.failure(error, progress.stage())),
+        Ok(Err(error)) => unanswered(&watch, &progress, line.failure(error, &progress)),
         Err(fault) => unanswered(&watch, &progress, Failure::new(fault, "")),
     }
 }
@@ -114,7 +114,7 @@ async fn read_body(
                 }
                 continue;
             }
-            Ok(Err(error)) => Failure::of_client(error, Stage::Body),
+            Ok(Err(error)) => Failure::of_body(error),
             Err(fault) => Failure::new(fault, ""),
         };
         return (Ending::Cut(failure.fault), Some(failure));
@@ -132,7 +132,8 @@ fn stages(watch: &Watch, progress: &Progress, head_came: Option<Instant>) -> Sta
     let between = |from: Option<Instant>, to: Option<Instant>| Some(micros(to?.saturating_duration_since(from?)));
     Stages {
         resolve_us: None,
-        connect_us: between(Some(watch.started()), progress.connected),
+        connect_us: between(Some(watch.started()), progress.securing.or(progress.connected)),
+        tls_us: between(progress.securing, progress.connected),
         write_us: between(progress.on_its_way(), progress.done),
         first_byte_us: between(progress.done, head_came),
         body_us: between(head_came, head_came.map(|_| Instant::now())),

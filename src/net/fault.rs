@@ -1,5 +1,8 @@
 //! Faults: the errors of the libraries below, classified once.
 
+mod tls;
+
+use super::marks::Progress;
 use super::proxy;
 use crate::engine::exchange::{Fault, Limit, Stage};
 use crate::engine::secret::Mask;
@@ -20,12 +23,31 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    /// Returns the failure that an error of the HTTP client means while `stage` is under way.
-    pub fn of_client(error: reqwest::Error, stage: Stage) -> Failure {
+    /// Returns the failure that an error of the HTTP client means where no answer came.
+    pub fn of_exchange(error: reqwest::Error, progress: &Progress) -> Failure {
         let builder = error.is_builder();
         let error = error.without_url();
-        let fault = if builder { Fault::Unbuildable } else { find(&error, stage).unwrap_or(Fault::Other) };
-        Failure { fault, words: words(&error) }
+        if builder {
+            return Failure { fault: Fault::Unbuildable, words: words(&error) };
+        }
+        let tls = || chain(&error).into_iter().find_map(|link| link.downcast_ref::<rustls::Error>());
+        match tls() {
+            Some(why) => Failure { fault: tls::fault(why, progress), words: bounded(&tls::words(why)) },
+            None => Failure { fault: find(&error, progress.stage()).unwrap_or(Fault::Other), words: words(&error) },
+        }
+    }
+
+    /// Returns the failure that an error of the HTTP client means while the body of an answer comes.
+    pub fn of_body(error: reqwest::Error) -> Failure {
+        let error = error.without_url();
+        let is_tls = chain(&error).into_iter().any(|link| link.is::<rustls::Error>());
+        let fault = if is_tls { Some(Fault::Closed) } else { find(&error, Stage::Body) };
+        Failure { fault: fault.unwrap_or(Fault::Other), words: words(&error) }
+    }
+
+    /// Returns the failure of a client that could not be built.
+    pub fn of_builder(error: reqwest::Error) -> Failure {
+        Failure { fault: Fault::Unbuildable, words: words(&error.without_url()) }
     }
 
     /// Returns the failure that an error of the system's name lookup means.
@@ -58,12 +80,9 @@ impl Failure {
     }
 }
 
-/// Returns what a chain of errors means: the word of TLS counts first, then the system's, then hyper's.
+/// Returns what a chain of errors means: the system's word counts first, then hyper's.
 fn find(error: &(dyn Error + 'static), stage: Stage) -> Option<Fault> {
     let links = chain(error);
-    if let Some(fault) = links.iter().find_map(|link| tls_fault(link.downcast_ref()?, stage)) {
-        return Some(fault);
-    }
     let by_system = links.iter().find_map(|link| io_fault(link.downcast_ref()?, stage));
     by_system.or_else(|| links.iter().find_map(|link| http_fault(link.downcast_ref()?)))
 }
@@ -97,15 +116,6 @@ fn io_fault(error: &io::Error, stage: Stage) -> Option<Fault> {
         io::ErrorKind::BrokenPipe | io::ErrorKind::NotConnected => Some(Fault::Closed),
         // hyper's words for a chunk that is none.
         io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Some(Fault::NotHttp),
-        _ => None,
-    }
-}
-
-/// Returns what an error of TLS means; `None` for one that came after the handshake.
-fn tls_fault(error: &rustls::Error, stage: Stage) -> Option<Fault> {
-    match error {
-        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => Some(Fault::Certificate),
-        _ if stage <= Stage::Tls => Some(Fault::Tls),
         _ => None,
     }
 }
@@ -177,6 +187,11 @@ fn words(error: &(dyn Error + 'static)) -> Box<str> {
         }
         text.push_str(&own);
     }
+    bounded(&text)
+}
+
+/// Returns a text as one line of at most [`WORDS_MAX`] characters.
+fn bounded(text: &str) -> Box<str> {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WORDS_MAX).collect::<String>().into()
 }
 

@@ -1,7 +1,7 @@
 //! The line to a partner: an HTTP client that dials one address, and whether it may keep the connection.
 
 use super::fault::Failure;
-use super::marks::{ConnectedLayer, Current, Marks};
+use super::marks::{ConnectedLayer, Current, Marks, Progress};
 use super::proxy;
 use super::tls::Tls;
 use crate::engine::exchange::{Fault, Stage, Via};
@@ -116,7 +116,7 @@ impl Line {
             Reuse::Allowed => 1,
         };
         let secure = match &target.tls {
-            Some(tls) => tls.config().map_err(|why| Failure::new(Fault::Certificate, &why))?,
+            Some(tls) => tls.config().map_err(|why| Failure::new(Fault::NoTrust, &why))?,
             None => Tls::unused(),
         };
         let builder = match &target.through {
@@ -138,7 +138,7 @@ impl Line {
             // What we abandon must not be delivered later by the kernel (decisions 23).
             .tcp_user_timeout(target.read.max(Duration::from_millis(1)))
             .build()
-            .map_err(|error| Failure::of_client(error, Stage::Connect))?;
+            .map_err(Failure::of_builder)?;
         Ok(Line { target, client, current })
     }
 
@@ -153,10 +153,10 @@ impl Line {
         self.client.execute(request)
     }
 
-    /// Returns what an error of the client means while `stage` is under way.
-    pub fn failure(&self, error: reqwest::Error, stage: Stage) -> Failure {
-        let failure = Failure::of_client(error, stage);
-        if stage == Stage::Connect && self.target.through.is_some() { failure.at_proxy() } else { failure }
+    /// Returns what an error of the client means where no answer came.
+    pub fn failure(&self, error: reqwest::Error, progress: &Progress) -> Failure {
+        let failure = Failure::of_exchange(error, progress);
+        if progress.stage() == Stage::Connect && self.target.through.is_some() { failure.at_proxy() } else { failure }
     }
 
     /// Lets the client catch up before it is used again: with the connection that comes back after an answer, else it

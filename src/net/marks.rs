@@ -22,6 +22,10 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// What is known of one attempt while it runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
+    /// When its last handshake over TLS began, on the connection that is opened for it.
+    pub securing: Option<Instant>,
+    /// The partner asked for a certificate of ours; whether one was shown.
+    pub shown: Option<bool>,
     /// When a connection stood that was opened for this attempt; stays empty on one that was kept.
     pub connected: Option<Instant>,
     /// When a connection first asked for the body: the head is being written.
@@ -47,6 +51,7 @@ impl Progress {
     /// Returns the stage that is under way, when no answer came yet.
     pub fn stage(&self) -> Stage {
         match (self.on_its_way(), self.done) {
+            (None, _) if self.securing.is_some() => Stage::Tls,
             (None, _) => Stage::Connect,
             (Some(_), None) => Stage::Write,
             (Some(_), Some(_)) => Stage::FirstByte,
@@ -96,6 +101,25 @@ impl Marks {
             progress.connected.get_or_insert_with(Instant::now);
             self.0.stage_moved.notify_one();
         }
+    }
+
+    /// Calls `mark` with the marks of the attempt that dials; nothing does while none is polled.
+    pub fn of_the_dial(mark: impl FnOnce(&Marks)) {
+        // Outside of a dial there is nobody to tell.
+        let _ = DIALLING.try_with(mark);
+    }
+
+    /// Records that a handshake begins. Behind a proxy that is spoken to over TLS, the last one is the partner's.
+    pub fn securing(&self) {
+        let mut progress = self.lock();
+        if progress.begun.is_none() {
+            progress.securing = Some(Instant::now());
+        }
+    }
+
+    /// Records that the partner asks for a certificate of ours, and whether it gets one.
+    pub fn certificate_wanted(&self, shown: bool) {
+        self.lock().shown = Some(shown);
     }
 
     /// Records that a piece is taken. Returns whether it may be.
@@ -200,7 +224,12 @@ impl Current {
     }
 }
 
-/// Marks the moment at which a connection stands: lookup, TCP, and later proxy and TLS, are over.
+tokio::task_local! {
+    /// The marks of the attempt whose dial is polled: for callbacks from below, which are told nothing about it.
+    static DIALLING: Marks;
+}
+
+/// Marks the moment at which a connection stands: lookup, TCP, proxy and TLS are over.
 ///
 /// It is a mark of the attempt that began to dial. hyper-util finishes a dial in the background when a kept connection
 /// turns up meanwhile; such a connection must not be taken for one of a later attempt.
@@ -240,11 +269,11 @@ where
     fn call(&mut self, request: R) -> Self::Future {
         let marks = self.current.get();
         let connecting = self.inner.call(request);
-        Box::pin(async move {
+        Box::pin(DIALLING.scope(marks.clone(), async move {
             let connection = connecting.await?;
             marks.connected();
             Ok(connection)
-        })
+        }))
     }
 }
 
@@ -298,6 +327,15 @@ mod tests {
         assert!(!body.is_end_stream() && body.size_hint().exact().is_none());
         assert!(matches!(poll(&mut body), Poll::Ready(Some(Err(Abandoned)))));
         assert_eq!(marks.progress().sent(), Sent::Nothing);
+    }
+
+    #[test]
+    fn a_handshake_is_a_stage_of_its_own_until_the_connection_stands() {
+        let marks = Marks::default();
+        marks.securing();
+        assert_eq!(state(&marks), (Sent::Nothing, Stage::Tls));
+        marks.connected();
+        assert_eq!(state(&marks), (Sent::Nothing, Stage::Write));
     }
 
     #[test]

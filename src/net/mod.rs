@@ -18,7 +18,7 @@ mod watch;
 
 pub use line::Reuse;
 pub use names::Names;
-pub use tls::{SystemRoots, Tls};
+pub use tls::{SystemRoots, TLS_FILE_MAX, Tls, TlsError, TlsFault, TlsFile, TlsFiles};
 
 use crate::drive::{Call, Permit, Question, Transport};
 use crate::engine::deadline::Limits;

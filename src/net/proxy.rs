@@ -2,7 +2,7 @@
 
 use super::fault::Failure;
 use super::line::Through;
-use crate::engine::exchange::{Fault, Stage};
+use crate::engine::exchange::Fault;
 use crate::engine::proxy::{Exclusions, Misnamed, Named, Proxies, Proxy, Slot};
 
 /// For http, the variables in the order in which they are looked at.
@@ -33,7 +33,7 @@ pub fn from_environment(env: impl Fn(&str) -> Option<String>, also: &Exclusions)
 /// The client takes no such proxy.
 pub(super) fn of_client(through: &Through) -> Result<reqwest::Proxy, Failure> {
     let url = through.proxy.url_at(through.at);
-    reqwest::Proxy::all(url.expose()).map_err(|error| Failure::of_client(error, Stage::Connect))
+    reqwest::Proxy::all(url.expose()).map_err(Failure::of_builder)
 }
 
 /// Returns what a fault means before a proxy has connected us. The client keeps nothing but texts of what a proxy

@@ -1,19 +1,22 @@
 //! TLS: whose certificates are trusted, and one configuration for every connection of a process.
 
-use rustls::ClientConfig;
-use rustls::RootCertStore;
+mod files;
+mod hooks;
+
+pub use files::{TLS_FILE_MAX, TlsError, TlsFault, TlsFile, TlsFiles};
+
+pub(super) use hooks::SelfSigned;
+use hooks::{Judge, Sessions, Shown};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
+use rustls::sign::CertifiedKey;
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
-
-/// No file of certificates is larger, in bytes.
-///
-/// Source: the bundles of Debian, Fedora and Mozilla hold 140 to 150 certificates in about 220 KiB.
-const BUNDLE_MAX: u64 = 4 << 20;
 
 /// Where systems keep their trusted certificates in one file. One file is read in 1.2 ms, a folder of 290 in 5 ms.
 ///
@@ -71,26 +74,40 @@ impl SystemRoots {
 fn bundle(path: &Path) -> io::Result<RootCertStore> {
     let invalid = |why: &str| io::Error::new(io::ErrorKind::InvalidData, why.to_owned());
     let mut text = Vec::new();
-    File::open(path)?.take(BUNDLE_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > BUNDLE_MAX {
-        return Err(invalid("it is larger than 4 MiB"));
+    File::open(path)?.take(TLS_FILE_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > TLS_FILE_MAX {
+        return Err(invalid(&TlsFault::TooLarge.to_string()));
     }
     let mut store = RootCertStore::empty();
     store.add_parsable_certificates(CertificateDer::pem_slice_iter(&text).filter_map(Result::ok));
     if store.is_empty() { Err(invalid("it holds no certificate that can be used")) } else { Ok(store) }
 }
 
-/// What connections over TLS trust. Clones share it, and what is built for it.
+/// What connections over TLS trust and show. Clones share it, and what is built for it.
 #[derive(Clone, Debug, Default)]
 pub struct Tls(Arc<Settings>);
 
 #[derive(Debug, Default)]
 struct Settings {
-    roots: SystemRoots,
+    trust: Trust,
+    shown: Option<Arc<CertifiedKey>>,
     config: OnceLock<Result<ClientConfig, Box<str>>>,
 }
 
+#[derive(Debug)]
+enum Trust {
+    System(SystemRoots),
+    Only(Arc<RootCertStore>),
+}
+
+impl Default for Trust {
+    fn default() -> Trust {
+        Trust::System(SystemRoots::default())
+    }
+}
+
 impl PartialEq for Tls {
+    /// Connections are shared only by what shares its settings.
     fn eq(&self, other: &Tls) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -99,9 +116,22 @@ impl PartialEq for Tls {
 impl Eq for Tls {}
 
 impl Tls {
-    /// Trusts what the system trusts.
+    /// Trusts what the system trusts, and shows nothing.
     pub fn system(roots: SystemRoots) -> Tls {
-        Tls(Arc::new(Settings { roots, config: OnceLock::new() }))
+        Tls(Arc::new(Settings { trust: Trust::System(roots), ..Settings::default() }))
+    }
+
+    /// Trusts and shows what `files` say; what they leave open is as in [`Tls::system`].
+    ///
+    /// # Errors
+    /// The first file that cannot be used.
+    pub fn of(files: &TlsFiles, roots: SystemRoots) -> Result<Tls, TlsError> {
+        let trust = match &files.ca {
+            Some(file) => Trust::Only(Arc::new(files::roots(file)?)),
+            None => Trust::System(roots),
+        };
+        let shown = files.cert.as_ref().map(|cert| files::identity(cert, files.key.as_ref())).transpose()?;
+        Ok(Tls(Arc::new(Settings { trust, shown, config: OnceLock::new() })))
     }
 
     /// Begins to read what is trusted on a thread of its own, to be ready when the first connection is.
@@ -116,12 +146,20 @@ impl Tls {
     /// # Errors
     /// Why there is nobody to trust.
     pub(super) fn config(&self) -> Result<ClientConfig, Box<str>> {
-        self.0.config.get_or_init(|| Ok(config(self.0.roots.store()?))).clone()
+        let build = || {
+            let roots = match &self.0.trust {
+                Trust::System(roots) => roots.store()?,
+                Trust::Only(roots) => Arc::clone(roots),
+            };
+            config(roots, self.0.shown.clone())
+        };
+        self.0.config.get_or_init(build).clone()
     }
 
     /// Returns the configuration for a client that opens no connection over TLS; it trusts nobody.
     pub(super) fn unused() -> ClientConfig {
-        static UNUSED: LazyLock<ClientConfig> = LazyLock::new(|| config(Arc::new(RootCertStore::empty())));
+        static UNUSED: LazyLock<ClientConfig> =
+            LazyLock::new(|| builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth());
         UNUSED.clone()
     }
 }
@@ -131,13 +169,21 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(&PROVIDER)
 }
 
-fn config(roots: Arc<RootCertStore>) -> ClientConfig {
-    let builder = ClientConfig::builder_with_provider(provider())
+fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(provider())
         .with_protocol_versions(rustls::ALL_VERSIONS)
-        .expect("ring has suites for TLS 1.2 and 1.3");
-    let mut config = builder.with_root_certificates(roots).with_no_client_auth();
+        .expect("ring has suites for TLS 1.2 and 1.3")
+}
+
+fn config(roots: Arc<RootCertStore>, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, Box<str>> {
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider()).build();
+    let judge = Judge(verifier.map_err(|why| why.to_string())?);
+    // "Dangerous" is a verifier that accepts more: this one accepts what webpki accepts.
+    let builder = builder().dangerous().with_custom_certificate_verifier(Arc::new(judge));
+    let mut config = builder.with_client_cert_resolver(Arc::new(Shown(shown)));
     config.alpn_protocols = vec![ALPN.to_vec()];
+    config.resumption = Resumption::store(Arc::new(Sessions::default()));
     // What leaves before the handshake is over could be repeated by whoever recorded it.
     config.enable_early_data = false;
-    config
+    Ok(config)
 }

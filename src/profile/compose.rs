@@ -262,6 +262,7 @@ fn open(profile: Option<&Profile>, draft: &Draft, policy: &Policy, request: &Req
         contract: idempotency.contract().into(),
         key_until: idempotency.supported.then(|| draft.now.after(idempotency.trusted_for())),
         valid_until: draft.valid_until,
+        tls: None,
         deadline: draft.now.after(policy.timeouts.overall),
         why: draft.why,
         owner: draft.owner.clone(),

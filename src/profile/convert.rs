@@ -8,6 +8,7 @@ use super::headers;
 use super::known;
 use super::raw::{Field, Section, Source};
 use super::sections;
+use super::tls::{self, TlsSection};
 use super::{LedgerRules, Loads, Profile, ProxyRules, Reading, Secrets, World};
 use crate::engine::operation::{Announce, PartnerName};
 use crate::engine::policy::{RetryPolicy, Sizes};
@@ -45,6 +46,7 @@ pub(super) fn convert(path: &Path, text: &str, world: &dyn World) -> Result<Prof
         ledger: LedgerRules::default(),
         loads: Loads::default(),
         proxy: ProxyRules::default(),
+        tls: TlsSection::default(),
         mask: Mask::default(),
         base,
         headers: Vec::new(),
@@ -64,6 +66,9 @@ pub(super) fn convert(path: &Path, text: &str, world: &dyn World) -> Result<Prof
         profile.proxy = ProxyRules::read(&section, &mut reading)?;
     }
     profile.read_headers(&root, &mut reading)?;
+    if let Some(section) = root.section("tls", known::TLS)? {
+        profile.tls = tls::read(&section, &mut reading)?;
+    }
     profile.secrets = reading.secrets;
     profile.mask = reading.mask;
     Ok(profile)

@@ -87,7 +87,7 @@ fn scheme<'s>(section: &Section<'s>, is_password: bool) -> Result<&'s str, Profi
 }
 
 /// Returns what the source holds, without the line break at its end.
-fn secret(field: &Field<'_>, reading: &Reading<'_>) -> Result<String, ProfileError> {
+pub(super) fn secret(field: &Field<'_>, reading: &Reading<'_>) -> Result<String, ProfileError> {
     let fail = |why| field.fault(Fault::Credential { key: field.key(), why });
     let bytes = if field.name.ends_with("_env") {
         let name = field.text()?;

@@ -20,13 +20,14 @@ pub(super) const ROOT: &[&str] = &[
     "endpoint",
     "breaker",
     "limits",
+    "tls",
     "ledger",
     "proxy",
     "secrets",
     "measured",
 ];
 /// Sections of later versions.
-pub(super) const NOT_BUILT: &[&str] = &["tls", "alerts", "on_settled", "probe"];
+pub(super) const NOT_BUILT: &[&str] = &["alerts", "on_settled", "probe"];
 pub(super) const TIMEOUTS: &[&str] = &["connect", "write", "read", "body", "attempt", "overall"];
 pub(super) const RETRY: &[&str] = &["max_attempts", "base", "cap", "jitter", "max_retry_after"];
 pub(super) const IDEMPOTENCY: &[&str] =
@@ -48,6 +49,8 @@ pub(super) const AUTH: &[&str] = &[
     "password_file",
     "password_command",
 ];
+pub(super) const TLS: &[&str] =
+    &["ca_file", "cert_file", "key_file", "key_password_env", "key_password_file", "key_password_command"];
 pub(super) const ANNOUNCE: &[&str] = &["attempt", "time_left_ms", "operation"];
 pub(super) const ENDPOINT: &[&str] =
     &["method", "path", "timeouts", "idempotency", "status", "success", "classify", "breaker", "measured"];
@@ -70,6 +73,7 @@ const SECTIONS: &[(&str, &[&str])] = &[
     ("error", ERROR),
     ("classify", CLASSIFY),
     ("auth", AUTH),
+    ("tls", TLS),
     ("announce", ANNOUNCE),
     ("breaker", BREAKER),
     ("limits", LIMITS),

@@ -18,6 +18,7 @@ mod raw;
 mod rules;
 mod sections;
 mod show;
+mod tls;
 
 pub use address::{NotAUrl, origin};
 pub use check::{Level, Remark, check};
@@ -25,6 +26,7 @@ pub use error::{CredentialFault, Fault, Near, ProfileError, VariableState};
 pub use headers::NotAHeader;
 pub use proxy::ProxyRules;
 pub use show::{Setting, SettingOrigin, show};
+pub use tls::{NamedFile, TlsSection};
 
 use crate::engine::json::Pointer;
 use crate::engine::operation::{Announce, Header, Method, PartnerName};
@@ -41,10 +43,10 @@ pub trait World {
     /// Returns the value of an environment variable; `None` where it is unset or no UTF-8.
     fn env(&self, name: &str) -> Option<String>;
 
-    /// Returns the content of a file: the profile's own, or that of a `token_file`.
+    /// Returns the content of a file: the profile's own, or one that it names.
     ///
     /// # Errors
-    /// The system's, which is shown to people.
+    /// The system's, or that the file is too large; shown to people.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
 
     /// Runs a command without a shell and waits for its end. `argv` holds its name first, and is never empty.
@@ -96,6 +98,8 @@ pub struct Profile {
     pub loads: Loads,
     /// Which proxy is passed by.
     pub proxy: ProxyRules,
+    /// What `[tls]` states.
+    pub tls: TlsSection,
     /// Every secret value of the profile.
     pub mask: Mask,
     base: Option<address::Base>,

@@ -190,6 +190,11 @@ impl<'s> Field<'s> {
         self.fault(Fault::Refused { key: self.key(), why: why.into(), hint: hint.map(Into::into) })
     }
 
+    /// Returns file and line, for messages about what the value leads to.
+    pub(super) fn place(&self) -> String {
+        format!("{}:{}", self.source.file, self.line)
+    }
+
     /// Returns the full name.
     pub(super) fn key(&self) -> Box<str> {
         self.name.as_str().into()

@@ -281,6 +281,7 @@ fn wish(operation: &Operation, policy: &Policy, now: Timestamp) -> Wish {
         contract: idempotency.contract().into(),
         key_until: idempotency.supported.then(|| now.after(idempotency.trusted_for())),
         valid_until: None,
+        tls: None,
         deadline: now.after(policy.timeouts.overall),
         why: Why::Rehearse,
         owner: Owner::default(),

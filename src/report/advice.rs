@@ -116,10 +116,20 @@ fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
     };
     match known.settled().map(|settled| settled.cause) {
         Some(Cause::Expired) => Advice::words("nothing", "nothing: it is too late to send it (--valid-for)"),
+        Some(Cause::Credentials | Cause::NeedsChange) if remedy(known).is_some() => {
+            let words = remedy(known)
+                .map(|remedy| format!("{remedy}; then replay it, or send it again under its key: both are safe"));
+            replay(known, ground, &words.unwrap_or_default(), "correct the TLS settings")
+        }
         Some(Cause::Credentials) => correct("the credentials"),
         Some(Cause::NeedsChange) => correct("what is wrong"),
         _ => replay(known, ground, "run it again: that is safe", "replay it"),
     }
+}
+
+/// Returns what to put right, where the last attempt says it.
+fn remedy(known: &Known<'_>) -> Option<&'static str> {
+    known.settled()?.last.as_ref()?.reason.remedy()
 }
 
 /// How long an idempotent method is repeated after doubt.
@@ -199,6 +209,7 @@ mod tests {
             contract: "none".into(),
             key_until: key_until.map(time),
             valid_until: None,
+            tls: None,
             deadline: time("2026-11-30T10:05:00Z"),
             why: Why::Send,
             owner: Owner::default(),

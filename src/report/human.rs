@@ -49,7 +49,7 @@ pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: D
         if let Some(stages) = &finished.stages {
             line += &stage_words(stages);
         }
-        if let Some(error) = &finished.error {
+        if let Some(error) = finished.error.as_ref().filter(|_| !finished.reason.wants_detail()) {
             line += &format!(" [{error}]");
         }
     }
@@ -59,7 +59,11 @@ pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: D
 /// Returns what an attempt met: `503 in 12ms, the partner is unavailable`.
 pub fn happened(finished: &Finished) -> String {
     let took = took(finished.ms);
-    let words = finished.reason.words();
+    let detail = finished.error.as_deref().filter(|detail| !detail.is_empty() && finished.reason.wants_detail());
+    let words = match detail {
+        Some(detail) => format!("{}: {detail}", finished.reason.words()),
+        None => finished.reason.words().to_owned(),
+    };
     match finished.http {
         Some(http) if finished.done == Some(true) && !finished.replayed => format!("{http} in {took}"),
         Some(http) if finished.done == Some(true) => format!("{http} in {took}, a stored answer"),
@@ -102,6 +106,7 @@ fn stage_words(stages: &Stages) -> String {
     let known = [
         ("resolve", stages.resolve_us),
         ("connect", stages.connect_us),
+        ("tls", stages.tls_us),
         ("write", stages.write_us),
         ("first byte", stages.first_byte_us),
         ("body", stages.body_us),

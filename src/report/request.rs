@@ -1,6 +1,7 @@
 //! A request as text: as a curl line, and as what a dry run shows. Secrets are masked.
 
 use abide::engine::operation::Operation;
+use abide::engine::operation::TlsPaths;
 use abide::engine::secret::Mask;
 use abide::engine::units::show_rounded;
 use std::time::Duration;
@@ -12,7 +13,7 @@ pub fn shell_word(word: &str) -> String {
 }
 
 /// Returns a curl line that sends the same request once, within `limit`; masked values stand as `***`.
-pub fn curl_line(operation: &Operation, limit: Duration, mask: &Mask) -> String {
+pub fn curl_line(operation: &Operation, tls: &TlsPaths, limit: Duration, mask: &Mask) -> String {
     let request = &operation.request;
     let mut words = vec!["curl".to_owned()];
     let has_body = !request.body.is_empty();
@@ -23,6 +24,9 @@ pub fn curl_line(operation: &Operation, limit: Duration, mask: &Mask) -> String 
         method => words.extend(["-X".into(), method.to_owned()]),
     }
     words.extend(["--max-time".into(), format!("{}", limit.as_secs_f64())]);
+    for (flag, path) in [("--cacert", &tls.ca), ("--cert", &tls.cert), ("--key", &tls.key)] {
+        words.extend(path.iter().flat_map(|path| [flag.into(), shell_word(path)]));
+    }
     words.push(shell_word(&request.url.shown));
     for header in &request.headers {
         words.extend(["-H".into(), shell_word(&format!("{}: {}", header.name, mask.hide(&header.value.shown)))]);
@@ -121,12 +125,13 @@ mod tests {
 
     #[test]
     fn the_curl_line_is_quoted_and_masked() {
-        let line = curl_line(&operation("POST", b"@it's"), Duration::from_millis(1500), &Mask::default());
+        let tls = TlsPaths { ca: Some("my ca.pem".into()), ..TlsPaths::default() };
+        let line = curl_line(&operation("POST", b"@it's"), &tls, Duration::from_millis(1500), &Mask::default());
         assert_eq!(
             line,
-            r"curl --max-time 1.5 'http://h/a?b=c&d=e' -H 'Authorization: ***' -H 'X-Name: O'\''Neil' -H 'Content-Type:' --data-raw '@it'\''s'"
+            r"curl --max-time 1.5 --cacert 'my ca.pem' 'http://h/a?b=c&d=e' -H 'Authorization: ***' -H 'X-Name: O'\''Neil' -H 'Content-Type:' --data-raw '@it'\''s'"
         );
-        let line = curl_line(&operation("DELETE", b""), Duration::from_secs(1), &Mask::default());
+        let line = curl_line(&operation("DELETE", b""), &TlsPaths::default(), Duration::from_secs(1), &Mask::default());
         assert!(line.starts_with("curl -X DELETE --max-time 1 "), "{line}");
     }
 

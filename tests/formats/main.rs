@@ -4,6 +4,7 @@ use abide::engine::entry::Standing;
 use abide::engine::facts::{Fact, StoredBody};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
+use abide::engine::reason::Reason;
 use abide::engine::verdict::{Cause, Evidence, Verdict};
 use abide::store::jsonl::{Found, Options, Reader};
 use std::path::{Path, PathBuf};
@@ -72,4 +73,22 @@ fn version_1_with_a_proxy_is_read() {
     let found = found(&reader, "k1");
     let Fact::Started(started) = &found.history.facts[1].fact else { panic!("{:?}", names(&found)) };
     assert_eq!(started.proxy.as_deref(), Some("127.0.0.1:9"));
+}
+
+/// What https added: the files that flags named, the time of the handshake, reasons. A reader that does not know them
+/// passes over the fields, as `version_1_with_additions_is_read` holds, and takes such a reason for an unknown one.
+#[test]
+fn version_1_with_tls_is_read() {
+    let reader = Reader::open(&kept("v1-tls.jsonl"), &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    let order = found(&reader, "order-1");
+    let tls = order.history.opened().tls.as_deref().expect("files");
+    assert_eq!(tls.ca.as_deref(), Some("/etc/acme/ca.pem"));
+    assert_eq!((tls.cert.as_deref(), tls.key.as_deref()), (Some("/etc/acme/us.pem"), Some("/etc/acme/us.key")));
+    let last = order.history.settled().and_then(|settled| settled.last.as_deref()).expect("an attempt");
+    assert_eq!((last.evidence, last.reason), (Evidence::NotSent, Reason::ClientCertificate));
+    let stages = last.stages.as_deref().expect("times");
+    assert_eq!((stages.connect_us, stages.tls_us, stages.body_us), (Some(812), Some(2207), None));
+    let old = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
+    assert!(found(&old, "order-1").history.opened().tls.is_none());
 }

@@ -245,6 +245,7 @@ impl World {
             body: StoredBody::Text(BODY.into()),
             contract: policy.idempotency.contract().into(),
             key_until: policy.idempotency.supported.then(|| wall.after(policy.idempotency.trusted_for())),
+            tls: None,
             valid_until: self.case.valid_for.map(|valid_for| wall.after(valid_for)),
             deadline: wall.after(allowed),
             why: errand.why,

@@ -5,7 +5,7 @@ use crate::partner::{Body, Came, Request, Will};
 use crate::wire::{ADDRESSES, answer, patience, unanswered, with};
 use crate::world::World;
 use abide::drive::Call;
-use abide::engine::exchange::{Answer, Ending, Fault, Limit, Outcome, Sent, Stage};
+use abide::engine::exchange::{Answer, Distrust, Ending, Fault, Limit, Outcome, Sent, Stage};
 use abide::engine::moment::Moment;
 use std::time::{Duration, SystemTime};
 
@@ -266,15 +266,17 @@ impl Journey<'_> {
         let limits = self.call.limits;
         let longest = limits.connect.min(limits.whole);
         let kinds = [
-            (Stage::Connect, Fault::ConnectionRefused),
-            (Stage::Connect, Fault::Unreachable),
-            (Stage::Connect, Fault::TimedOut(Limit::Connect)),
-            (Stage::Tls, Fault::Certificate),
-            (Stage::Write, Fault::Closed),
+            (Sent::Nothing, Stage::Connect, Fault::ConnectionRefused),
+            (Sent::Nothing, Stage::Connect, Fault::Unreachable),
+            (Sent::Nothing, Stage::Connect, Fault::TimedOut(Limit::Connect)),
+            (Sent::Nothing, Stage::Tls, Fault::Certificate(Distrust::Expired)),
+            (Sent::Nothing, Stage::Write, Fault::Closed),
+            // In TLS 1.3 the partner looks at our certificate after the request left.
+            (Sent::Whole, Stage::FirstByte, Fault::ClientCertificateRefused),
         ];
-        let (stage, fault) = if longest <= self.spent { kinds[2] } else { self.world.chance.pick(&kinds) };
+        let (sent, stage, fault) = if longest <= self.spent { kinds[2] } else { self.world.chance.pick(&kinds) };
         let takes = if fault == Fault::TimedOut(Limit::Connect) { longest } else { self.spent };
-        Plan::certain(self.world.now.after(takes), unanswered(Sent::Nothing, stage, fault))
+        Plan::certain(self.world.now.after(takes), unanswered(sent, stage, fault))
     }
 
     fn in_part(&mut self) -> Plan {
@@ -288,8 +290,8 @@ impl Journey<'_> {
 
     fn silence(&mut self) -> Plan {
         let (longest, limit) = patience(&self.call.limits, self.spent);
-        let fault =
-            self.world.chance.pick(&[Fault::Closed, Fault::Reset, Fault::TimedOut(limit), Fault::TimedOut(limit)]);
+        let ended = [Fault::Closed, Fault::Reset, Fault::Alert, Fault::TimedOut(limit), Fault::TimedOut(limit)];
+        let fault = self.world.chance.pick(&ended);
         let ends = if fault == Fault::TimedOut(limit) { self.world.now.after(longest) } else { self.soon() };
         Plan::open(ends, unanswered(Sent::Whole, Stage::FirstByte, fault))
     }

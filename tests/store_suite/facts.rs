@@ -35,6 +35,7 @@ pub fn opened(payload: &str, body: StoredBody, boot: &str) -> Opened {
         contract: "Idempotency-Key raw".into(),
         key_until: Some(now().wall.after(Duration::from_secs(3_420))),
         valid_until: None,
+        tls: None,
         deadline: now().wall.after(Duration::from_secs(150)),
         why: Why::Send,
         owner: Owner { host: "build-7".into(), boot: boot.into(), pid: 4821 },

@@ -1,6 +1,7 @@
 //! One attempt against every fault: how far did it get, what ended it, and is the verdict true?
 
 use crate::run::{LIMITS, Ran, Sending};
+use crate::secure::{Front, Lane};
 use abide::engine::exchange::{Ending, Fault, Limit, Sent, Stage};
 use abide::engine::policy::Policy;
 use abide::engine::verdict::Verdict;
@@ -10,10 +11,66 @@ use std::time::Duration;
 /// More than the buffers of both kernels take.
 const LARGE_BYTES: usize = 32 << 20;
 
+/// What a request travels over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Over {
+    Http,
+    Https,
+}
+
+/// Makes of each function a test over http and one over https.
+macro_rules! over_both {
+    ($($name:ident)*) => {
+        mod http {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::Over::Http).await;
+            })*
+        }
+        mod https {
+            $(#[tokio::test]
+            async fn $name() {
+                super::$name(super::Over::Https).await;
+            })*
+        }
+    };
+}
+
+over_both! {
+    a_refused_connection_sent_nothing
+    connection_requests_that_vanish_end_at_the_connect_limit
+    without_a_body_a_request_that_nobody_answers_is_in_doubt
+    a_small_request_that_nobody_reads_is_in_doubt
+    a_large_request_that_nobody_reads_ends_at_the_write_limit
+    a_reset_during_the_upload_leaves_a_part
+    an_upload_that_progresses_past_the_read_limit_is_no_time_out
+    a_final_answer_during_the_upload_counts
+    a_request_read_whole_and_closed_on_is_in_doubt
+    a_request_read_whole_and_reset_is_in_doubt
+    silence_and_heads_that_never_end_stop_at_the_read_limit
+    a_head_that_is_too_large_or_no_http_is_in_doubt
+    a_success_whose_body_is_cut_or_stalls_is_no_confirmation
+    a_body_that_drips_ends_with_the_attempt_or_at_the_deadline
+    a_body_without_end_is_cut_by_our_own_limit_and_confirms
+    a_body_without_end_and_without_a_cap_ends_with_the_attempt
+    a_page_in_answer_to_json_is_no_confirmation
+    an_answer_is_read_whole_with_its_times
+}
+
 /// Sends once.
-async fn once(fault: partner::Fault, change: impl FnOnce(Sending) -> Sending) -> (Ran, Seen) {
+async fn once(over: Over, fault: partner::Fault, change: impl FnOnce(Sending) -> Sending) -> (Ran, Seen) {
     let partner = Partner::start(fault.script()).expect("starts");
-    let sending = Sending::post(&partner.url("/pay")).with(|policy| policy.retry.max_attempts = 1);
+    let front = match over {
+        Over::Http => None,
+        Over::Https => Some(Front::before(partner.addr(), Lane::honest()).await),
+    };
+    let has_door = !matches!(fault, partner::Fault::Refused | partner::Fault::BlackHole);
+    let url = match &front {
+        None => partner.url("/pay"),
+        Some(front) if has_door => front.url("/pay"),
+        Some(_) => format!("https://{}/pay", partner.addr()),
+    };
+    let sending = Sending::post(&url).with(|policy| policy.retry.max_attempts = 1);
     let ran = change(sending).run().await;
     (ran, partner.stop().await)
 }
@@ -34,15 +91,13 @@ fn unanswered((ran, partner): &(Ran, Seen), expected: (Sent, Stage, Fault), verd
     assert!(partner.connections <= 1);
 }
 
-#[tokio::test]
-async fn a_refused_connection_sent_nothing() {
-    let run = once(partner::Fault::Refused, small).await;
+async fn a_refused_connection_sent_nothing(over: Over) {
+    let run = once(over, partner::Fault::Refused, small).await;
     unanswered(&run, (Sent::Nothing, Stage::Connect, Fault::ConnectionRefused), Verdict::NotDone, (0, 0, 0));
 }
 
-#[tokio::test]
-async fn connection_requests_that_vanish_end_at_the_connect_limit() {
-    let run = once(partner::Fault::BlackHole, small).await;
+async fn connection_requests_that_vanish_end_at_the_connect_limit(over: Over) {
+    let run = once(over, partner::Fault::BlackHole, small).await;
     let expected = (Sent::Nothing, Stage::Connect, Fault::TimedOut(Limit::Connect));
     unanswered(&run, expected, Verdict::NotDone, (0, 0, 0));
     run.0.took_about(LIMITS.connect);
@@ -50,13 +105,13 @@ async fn connection_requests_that_vanish_end_at_the_connect_limit() {
 
 #[tokio::test]
 async fn a_connection_closed_at_once_sent_nothing() {
-    let run = once(partner::Fault::AcceptFin, small).await;
+    let run = once(Over::Http, partner::Fault::AcceptFin, small).await;
     unanswered(&run, (Sent::Nothing, Stage::Write, Fault::Closed), Verdict::NotDone, (0, 0, 0));
 }
 
 #[tokio::test]
 async fn a_connection_reset_at_once_sent_nothing() {
-    let run = once(partner::Fault::AcceptRst, small).await;
+    let run = once(Over::Http, partner::Fault::AcceptRst, small).await;
     unanswered(&run, (Sent::Nothing, Stage::Write, Fault::Reset), Verdict::NotDone, (0, 0, 0));
 }
 
@@ -67,15 +122,14 @@ async fn without_a_body_a_connection_that_never_took_the_request_sent_nothing() 
         (partner::Fault::AcceptRst, (Sent::Nothing, Stage::Write, Fault::Reset)),
         (partner::Fault::Unsolicited408, (Sent::Nothing, Stage::Write, Fault::Closed)),
     ] {
-        let run = once(fault, |sending| sending.body(0)).await;
+        let run = once(Over::Http, fault, |sending| sending.body(0)).await;
         unanswered(&run, expected, Verdict::NotDone, (0, 0, 0));
     }
 }
 
-#[tokio::test]
-async fn without_a_body_a_request_that_nobody_answers_is_in_doubt() {
+async fn without_a_body_a_request_that_nobody_answers_is_in_doubt(over: Over) {
     for (fault, seen) in [(partner::Fault::NeverRead, (0, 0, 0)), (partner::Fault::AllThenHang, (1, 1, 0))] {
-        let run = once(fault, |sending| sending.body(0)).await;
+        let run = once(over, fault, |sending| sending.body(0)).await;
         let expected = (Sent::Whole, Stage::FirstByte, Fault::TimedOut(Limit::Read));
         unanswered(&run, expected, Verdict::InDoubt, seen);
     }
@@ -83,36 +137,32 @@ async fn without_a_body_a_request_that_nobody_answers_is_in_doubt() {
 
 #[tokio::test]
 async fn a_408_before_anything_was_asked_sent_nothing() {
-    let run = once(partner::Fault::Unsolicited408, small).await;
+    let run = once(Over::Http, partner::Fault::Unsolicited408, small).await;
     unanswered(&run, (Sent::Nothing, Stage::Write, Fault::Closed), Verdict::NotDone, (0, 0, 0));
 }
 
-#[tokio::test]
-async fn a_small_request_that_nobody_reads_is_in_doubt() {
-    let run = once(partner::Fault::NeverRead, small).await;
+async fn a_small_request_that_nobody_reads_is_in_doubt(over: Over) {
+    let run = once(over, partner::Fault::NeverRead, small).await;
     let expected = (Sent::Whole, Stage::FirstByte, Fault::TimedOut(Limit::Read));
     unanswered(&run, expected, Verdict::InDoubt, (0, 0, 0));
     run.0.took_about(LIMITS.read);
 }
 
-#[tokio::test]
-async fn a_large_request_that_nobody_reads_ends_at_the_write_limit() {
-    let run = once(partner::Fault::NeverRead, large).await;
+async fn a_large_request_that_nobody_reads_ends_at_the_write_limit(over: Over) {
+    let run = once(over, partner::Fault::NeverRead, large).await;
     let expected = (Sent::Part, Stage::Write, Fault::TimedOut(Limit::Write));
     unanswered(&run, expected, Verdict::InDoubt, (0, 0, 0));
     run.0.took_about(LIMITS.write);
 }
 
-#[tokio::test]
-async fn a_reset_during_the_upload_leaves_a_part() {
-    let run = once(partner::Fault::ReadThenRst, large).await;
+async fn a_reset_during_the_upload_leaves_a_part(over: Over) {
+    let run = once(over, partner::Fault::ReadThenRst, large).await;
     unanswered(&run, (Sent::Part, Stage::Write, Fault::Reset), Verdict::InDoubt, (0, 0, 0));
-    let run = once(partner::Fault::HeadThenRst, large).await;
+    let run = once(over, partner::Fault::HeadThenRst, large).await;
     unanswered(&run, (Sent::Part, Stage::Write, Fault::Reset), Verdict::InDoubt, (1, 0, 0));
 }
 
-#[tokio::test]
-async fn an_upload_that_progresses_past_the_read_limit_is_no_time_out() {
+async fn an_upload_that_progresses_past_the_read_limit_is_no_time_out(over: Over) {
     // Longer than the kernels' buffers take to drain, shorter than the whole upload.
     let read = Duration::from_millis(250);
     let patient = |policy: &mut Policy| {
@@ -120,34 +170,30 @@ async fn an_upload_that_progresses_past_the_read_limit_is_no_time_out() {
         policy.timeouts.attempt = Duration::from_secs(30);
         policy.timeouts.overall = Duration::from_secs(30);
     };
-    let (ran, partner) = once(partner::Fault::ReadSlowly, |s| large(s).with(patient)).await;
+    let (ran, partner) = once(over, partner::Fault::ReadSlowly, |s| large(s).with(patient)).await;
     assert_eq!(ran.status(), (201, Ending::Complete));
     assert_eq!((partner.whole, partner.requests[0].body_bytes), (1, LARGE_BYTES));
     let write_us = ran.first().stages.write_us.expect("a body was written");
     assert!(u128::from(write_us) > read.as_micros(), "too fast to show anything: {write_us} us");
 }
 
-#[tokio::test]
-async fn a_final_answer_during_the_upload_counts() {
-    let (ran, partner) = once(partner::Fault::Early413, large).await;
+async fn a_final_answer_during_the_upload_counts(over: Over) {
+    let (ran, partner) = once(over, partner::Fault::Early413, large).await;
     assert_eq!(ran.status(), (413, Ending::Complete));
     assert_eq!((ran.verdict, partner.heads, partner.whole), (Verdict::Rejected, 1, 0));
 }
 
-#[tokio::test]
-async fn a_request_read_whole_and_closed_on_is_in_doubt() {
-    let run = once(partner::Fault::AllThenFin, small).await;
+async fn a_request_read_whole_and_closed_on_is_in_doubt(over: Over) {
+    let run = once(over, partner::Fault::AllThenFin, small).await;
     unanswered(&run, (Sent::Whole, Stage::FirstByte, Fault::Closed), Verdict::InDoubt, (1, 1, 0));
 }
 
-#[tokio::test]
-async fn a_request_read_whole_and_reset_is_in_doubt() {
-    let run = once(partner::Fault::AllThenRst, small).await;
+async fn a_request_read_whole_and_reset_is_in_doubt(over: Over) {
+    let run = once(over, partner::Fault::AllThenRst, small).await;
     unanswered(&run, (Sent::Whole, Stage::FirstByte, Fault::Reset), Verdict::InDoubt, (1, 1, 0));
 }
 
-#[tokio::test]
-async fn silence_and_heads_that_never_end_stop_at_the_read_limit() {
+async fn silence_and_heads_that_never_end_stop_at_the_read_limit(over: Over) {
     use partner::Fault as F;
     let expected = (Sent::Whole, Stage::FirstByte, Fault::TimedOut(Limit::Read));
     for (fault, executions) in [
@@ -158,79 +204,73 @@ async fn silence_and_heads_that_never_end_stop_at_the_read_limit() {
         (F::ContinueFlood, 1),
         (F::Delay, 1),
     ] {
-        let run = once(fault, small).await;
+        let run = once(over, fault, small).await;
         unanswered(&run, expected, Verdict::InDoubt, (1, 1, executions));
         run.0.took_about(LIMITS.read);
     }
 }
 
-#[tokio::test]
-async fn a_head_that_is_too_large_or_no_http_is_in_doubt() {
-    let run = once(partner::Fault::EndlessHeaders, small).await;
+async fn a_head_that_is_too_large_or_no_http_is_in_doubt(over: Over) {
+    let run = once(over, partner::Fault::EndlessHeaders, small).await;
     unanswered(&run, (Sent::Whole, Stage::FirstByte, Fault::HeadTooLarge), Verdict::InDoubt, (1, 1, 1));
-    let run = once(partner::Fault::Garbage, small).await;
+    let run = once(over, partner::Fault::Garbage, small).await;
     unanswered(&run, (Sent::Whole, Stage::FirstByte, Fault::NotHttp), Verdict::InDoubt, (1, 1, 1));
 }
 
-#[tokio::test]
-async fn a_success_whose_body_is_cut_or_stalls_is_no_confirmation() {
-    let (cut, partner) = once(partner::Fault::CutBody, small).await;
+async fn a_success_whose_body_is_cut_or_stalls_is_no_confirmation(over: Over) {
+    let (cut, partner) = once(over, partner::Fault::CutBody, small).await;
     assert_eq!(cut.status(), (200, Ending::Cut(Fault::Closed)));
     assert_eq!((cut.verdict, partner.executions), (Verdict::InDoubt, 1));
-    let (stalled, _) = once(partner::Fault::StalledBody, small).await;
+    let (stalled, _) = once(over, partner::Fault::StalledBody, small).await;
     assert_eq!(stalled.status(), (200, Ending::Cut(Fault::TimedOut(Limit::Body))));
     assert!(!stalled.answer().body.is_empty());
     stalled.took_about(LIMITS.body);
 }
 
-#[tokio::test]
-async fn a_body_that_drips_ends_with_the_attempt_or_at_the_deadline() {
-    let (ran, _) = once(partner::Fault::DripBody, small).await;
+async fn a_body_that_drips_ends_with_the_attempt_or_at_the_deadline(over: Over) {
+    let (ran, _) = once(over, partner::Fault::DripBody, small).await;
     assert_eq!(ran.status(), (200, Ending::Cut(Fault::TimedOut(Limit::Attempt))));
     ran.took_about(LIMITS.attempt);
     let overall = Duration::from_millis(300);
-    let (ran, _) = once(partner::Fault::DripBody, |s| s.with(|p| p.timeouts.overall = overall)).await;
+    let (ran, _) = once(over, partner::Fault::DripBody, |s| s.with(|p| p.timeouts.overall = overall)).await;
     assert_eq!(ran.status(), (200, Ending::Cut(Fault::TimedOut(Limit::Deadline))));
     assert_eq!(ran.verdict, Verdict::InDoubt);
     ran.took_about(overall);
 }
 
-#[tokio::test]
-async fn a_body_without_end_is_cut_by_our_own_limit_and_confirms() {
+async fn a_body_without_end_is_cut_by_our_own_limit_and_confirms(over: Over) {
     for fault in [partner::Fault::Flood, partner::Fault::GiantChunk] {
-        let (ran, _) = once(fault, |s| s.with(|p| p.sizes.response_bytes = 100_000)).await;
+        let (ran, _) = once(over, fault, |s| s.with(|p| p.sizes.response_bytes = 100_000)).await;
         assert_eq!(ran.status(), (200, Ending::Capped));
         assert_eq!((ran.answer().body.len(), ran.verdict), (100_000, Verdict::Confirmed));
     }
 }
 
-#[tokio::test]
-async fn a_body_without_end_and_without_a_cap_ends_with_the_attempt() {
+async fn a_body_without_end_and_without_a_cap_ends_with_the_attempt(over: Over) {
     let attempt = Duration::from_millis(50);
     let endless = |policy: &mut Policy| {
         policy.timeouts.attempt = attempt;
         policy.sizes.response_bytes = usize::MAX;
     };
-    let (ran, _) = once(partner::Fault::Flood, |s| s.with(endless)).await;
+    let (ran, _) = once(over, partner::Fault::Flood, |s| s.with(endless)).await;
     assert_eq!(ran.status(), (200, Ending::Cut(Fault::TimedOut(Limit::Attempt))));
     ran.took_about(attempt);
 }
 
-#[tokio::test]
-async fn a_page_in_answer_to_json_is_no_confirmation() {
-    let (ran, partner) = once(partner::Fault::Html200, small).await;
+async fn a_page_in_answer_to_json_is_no_confirmation(over: Over) {
+    let (ran, partner) = once(over, partner::Fault::Html200, small).await;
     assert_eq!(ran.status(), (200, Ending::Complete));
     assert_eq!((ran.verdict, partner.executions), (Verdict::InDoubt, 0));
 }
 
-#[tokio::test]
-async fn an_answer_is_read_whole_with_its_times() {
-    let (ran, partner) = once(partner::Fault::Fine, small).await;
+async fn an_answer_is_read_whole_with_its_times(over: Over) {
+    let (ran, partner) = once(over, partner::Fault::Fine, small).await;
     assert_eq!(ran.status(), (201, Ending::Complete));
     assert_eq!(ran.answer().headers.first("content-type"), Some("application/json"));
     assert_eq!((ran.verdict, partner.executions), (Verdict::Confirmed, 1));
     let stages = ran.first().stages;
     assert!(stages.connect_us.is_some() && stages.write_us.is_some());
     assert!(stages.first_byte_us.is_some() && stages.body_us.is_some());
+    assert_eq!(stages.tls_us.is_some(), over == Over::Https);
     assert_eq!((stages.resolve_us, ran.first().addr.is_some()), (None, true));
 }

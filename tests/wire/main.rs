@@ -10,4 +10,7 @@ mod proxies;
 mod relay;
 mod reuse;
 mod run;
+#[path = "../secure/mod.rs"]
+mod secure;
 mod status;
+mod tls;

@@ -1,5 +1,6 @@
 //! One run of one operation, and everything there is to know about it.
 
+use crate::secure::{ISSUER, Identity};
 use abide::drive::{self, Claimed, EntryRule, Event, Observer, Patience, Ports, Terms, Wish};
 use abide::engine::backoff::{Backoff, Jitter};
 use abide::engine::deadline::Deadline;
@@ -15,7 +16,7 @@ use abide::engine::secret::Mask;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::net::chance::Chance;
 use abide::net::clock::{Interrupt, SystemClock, Wall};
-use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
+use abide::net::{Names, Reuse, SystemRoots, Tls, TlsFile, TlsFiles, Wire, WireSettings};
 use abide::store::memory::Memory;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,6 +44,24 @@ pub struct Sending {
     pub proxies: Proxies,
     pub announce: Announce,
     pub mask: Mask,
+    pub tls: Tls,
+}
+
+/// Trusts the issuer of the tests, and shows nothing.
+pub fn trusting() -> Tls {
+    Tls::of(&TlsFiles { ca: Some(issuer()), ..TlsFiles::default() }, SystemRoots::default()).expect("a certificate")
+}
+
+/// Trusts the same, and shows a certificate.
+pub fn showing(identity: &Identity) -> Tls {
+    let file = |text: String| Some(TlsFile { name: "file".into(), bytes: text.into_bytes().into() });
+    let (cert, key) = (file(identity.cert.pem()), file(identity.key.serialize_pem()));
+    let files = TlsFiles { ca: Some(issuer()), cert, key, password: None };
+    Tls::of(&files, SystemRoots::default()).expect("a certificate and its key")
+}
+
+fn issuer() -> TlsFile {
+    TlsFile { name: "ca".into(), bytes: ISSUER.pem().into_bytes().into() }
 }
 
 impl Sending {
@@ -70,6 +89,7 @@ impl Sending {
             proxies: Proxies::default(),
             announce: Announce::default(),
             mask: Mask::default(),
+            tls: trusting(),
         }
     }
 
@@ -129,6 +149,7 @@ impl Sending {
             contract: idempotency.contract().into(),
             key_until: idempotency.supported.then(|| now.wall.after(idempotency.trusted_for())),
             valid_until: None,
+            tls: None,
             deadline: now.wall.after(self.policy.timeouts.overall),
             why: Why::Send,
             owner: Owner::default(),
@@ -143,7 +164,7 @@ impl Sending {
             mask: self.mask.clone(),
             wall: Wall::System,
             names: self.names.clone(),
-            tls: Tls::default(),
+            tls: self.tls.clone(),
             proxies: self.proxies.clone(),
         }
     }

@@ -21,7 +21,7 @@ use abide::engine::reason::Reason;
 use abide::engine::secret::Mask;
 use abide::net::chance::Chance;
 use abide::net::clock::SystemClock;
-use abide::net::{Names, Reuse, Wire, WireSettings};
+use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
 use abide::store::jsonl::{Jsonl, JsonlClaim, this_process};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -108,7 +108,7 @@ impl Batch<'_> {
         let seed = self.session.context.seed;
         let workers = (0..jobs).map(|at| {
             let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
-            let wire = Wire::new(self.settings(Mask::default(), Sizes::default()));
+            let wire = Wire::new(self.settings(Mask::default(), Sizes::default(), &self.session.tls));
             let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance, wire };
             Box::pin(self.worker(hands)) as Pin<Box<dyn Future<Output = ()> + '_>>
         });
@@ -193,7 +193,8 @@ impl Batch<'_> {
         let mut mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
         job.proxies.hide(&mut mask);
         let Hands { clock, chance, wire, .. } = hands;
-        let settings = WireSettings { proxies: job.proxies.clone(), ..self.settings(mask.clone(), job.policy.sizes) };
+        let settings = self.settings(mask.clone(), job.policy.sizes, &job.tls);
+        let settings = WireSettings { proxies: job.proxies.clone(), ..settings };
         wire.serve(settings, Reuse::of(&history, &job.policy, clock.now()));
         let mut watcher = self.watcher(member, deadline);
         let terms = Terms { policy: &job.policy, deadline, mask: &mask };
@@ -218,9 +219,9 @@ impl Batch<'_> {
         Done { history, state, left: None, took }
     }
 
-    fn settings(&self, mask: Mask, sizes: Sizes) -> WireSettings {
+    fn settings(&self, mask: Mask, sizes: Sizes, tls: &Tls) -> WireSettings {
         let wall = self.session.context.wall_clock();
-        let (names, tls) = (self.names.clone(), self.session.tls.clone());
+        let (names, tls) = (self.names.clone(), tls.clone());
         let proxies = Proxies::default();
         WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names, tls, proxies }
     }
@@ -240,7 +241,7 @@ impl Batch<'_> {
     }
 }
 
-/// Returns whether the last attempt of the newest run met a 401 or 407: every other operation of the partner would, too
+/// Returns whether the last attempt of the newest run met a 401 or 407, or a refusal of our certificate: every other operation of the partner would, too
 /// (decisions 8).
 fn were_refused(history: &History) -> bool {
     let newest = history.newest_claim();
@@ -250,7 +251,9 @@ fn were_refused(history: &History) -> bool {
         Fact::Settled(settled) => settled.last.as_ref().map(|last| last.reason),
         _ => None,
     });
-    matches!(last, Some(Reason::Credentials | Reason::ProxyCredentials))
+    let ours =
+        [Reason::Credentials, Reason::ProxyCredentials, Reason::ClientCertificate, Reason::ClientCertificateWanted];
+    last.is_some_and(|reason| ours.contains(&reason))
 }
 
 /// Waits for all of a few futures. Each is asked at every wake, which is cheap for as many as there are workers.

@@ -2,12 +2,12 @@
 
 use super::super::args::StateFilter;
 use super::super::exit::Failure;
+use super::super::trust::{self, First};
 use super::super::way::Way;
-use super::super::{control, panics, plan};
+use super::super::{Session, control, panics, plan};
 use super::choose::{Chosen, Member};
 use super::settings::Settings;
 use crate::report::known::State;
-use crate::report::time::LocalClock;
 use abide::drive::sha256_hex;
 use abide::engine::backoff::Jitter;
 use abide::engine::deadline::Deadline;
@@ -16,16 +16,17 @@ use abide::engine::due::{Batch, Due, due};
 use abide::engine::entry::{Entry, Known, Wanted, enter};
 use abide::engine::facts::{Fact, Opened, Owner, Recorded, Reopened, StoredBody, Why};
 use abide::engine::moment::{Now, Timestamp};
-use abide::engine::operation::{Operation, PartnerName};
+use abide::engine::operation::{Operation, PartnerName, TlsPaths};
 use abide::engine::policy::{Control, Policy};
 use abide::engine::proxy::Proxies;
 use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Verdict};
 use abide::engine::view::View;
+use abide::net::Tls;
 use abide::profile::Profile;
 use abide::profile::compose::{ComposeError, Stored, restore};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +51,8 @@ pub struct Job {
     pub profile: Option<Rc<Profile>>,
     /// Which proxies are passed by.
     pub proxies: Proxies,
+    /// Whom to trust, and what to show.
+    pub tls: Tls,
     /// What is done first and why, in words.
     pub first: String,
     data: Option<Arc<[u8]>>,
@@ -79,16 +82,18 @@ impl Job {
 pub struct Planner<'a> {
     settings: &'a Settings<'a>,
     chosen: &'a Chosen,
-    clock: &'a LocalClock,
+    session: &'a Session,
     now: Now,
+    tls: HashMap<(Option<PathBuf>, Option<Box<TlsPaths>>), Result<Tls, String>>,
     profiles: HashMap<Box<str>, Result<Rc<Profile>, String>>,
     controls: HashMap<PartnerName, Option<Control>>,
 }
 
 impl<'a> Planner<'a> {
     /// Returns a planner of what is to be done at `now`.
-    pub fn new(settings: &'a Settings<'a>, chosen: &'a Chosen, clock: &'a LocalClock, now: Now) -> Planner<'a> {
-        Planner { settings, chosen, clock, now, profiles: HashMap::new(), controls: HashMap::new() }
+    pub fn new(settings: &'a Settings<'a>, chosen: &'a Chosen, session: &'a Session, now: Now) -> Planner<'a> {
+        let (tls, profiles, controls) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Planner { settings, chosen, session, now, tls, profiles, controls }
     }
 
     /// Returns what is done with an operation.
@@ -139,7 +144,19 @@ impl<'a> Planner<'a> {
         let way = Way::read(None, profile.as_deref()).map_err(|failure| failure.error.to_string())?;
         way.to(operation.request.url.sent.expose()).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
-        Ok(Job { policy, profile, proxies: way.proxies, first: String::new(), data })
+        let tls = self.tls(opened, profile.as_deref())?;
+        Ok(Job { policy, profile, proxies: way.proxies, tls, first: String::new(), data })
+    }
+
+    /// Returns whom to trust and what to show: the files named at the first send, or those of a profile named now.
+    fn tls(&mut self, opened: &Opened, profile: Option<&Profile>) -> Result<Tls, String> {
+        let first = if self.settings.profile.is_some() { First::Profile } else { First::Flags };
+        let read = || {
+            let tls = trust::of(profile, opened.tls.as_deref(), first, self.session);
+            tls.map_err(|failure| format!("{}; put it right, or name a profile with [tls] by -p", failure.error))
+        };
+        let named = (profile.map(|profile| profile.absolute.clone()), opened.tls.clone());
+        self.tls.entry(named).or_insert_with(read).clone()
     }
 
     /// Returns the rules as they hold in this replay.
@@ -207,7 +224,7 @@ impl<'a> Planner<'a> {
         };
         match due(&member.found.history, &batch) {
             Due::Now => None,
-            Due::NotBefore(at) => Some(format!("not due before {}", self.clock.both(at, self.now.wall))),
+            Due::NotBefore(at) => Some(format!("not due before {}", self.session.local.both(at, self.now.wall))),
             Due::Not(obstacle) => Some(obstacle.words().into()),
         }
     }

@@ -21,6 +21,7 @@ fn opened() -> Fact {
         contract: "".into(),
         key_until: None,
         valid_until: None,
+        tls: None,
         deadline: Timestamp::default(),
         why: Why::Send,
         owner: Owner::default(),

@@ -2,7 +2,7 @@
 
 use crate::engine::facts::{Finished, Opened, Owner, Response, Settled, StoredBody, StoredHeader, Why};
 use crate::engine::moment::Timestamp;
-use crate::engine::operation::{Fingerprint, PartnerName};
+use crate::engine::operation::{Fingerprint, PartnerName, TlsPaths};
 use crate::engine::verdict::{Cause, Verdict};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -28,6 +28,8 @@ pub struct OpenedLine<'a> {
     key_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     valid_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tls: Option<Cow<'a, TlsPaths>>,
     deadline: Timestamp,
     why: Why,
     owner: Cow<'a, Owner>,
@@ -47,6 +49,7 @@ impl<'a> From<&'a Opened> for OpenedLine<'a> {
             contract: Cow::Borrowed(&opened.contract),
             key_until: opened.key_until,
             valid_until: opened.valid_until,
+            tls: opened.tls.as_deref().map(Cow::Borrowed),
             deadline: opened.deadline,
             why: opened.why,
             owner: Cow::Borrowed(&opened.owner),
@@ -69,6 +72,7 @@ impl OpenedLine<'_> {
             contract: self.contract.into_owned().into(),
             key_until: self.key_until,
             valid_until: self.valid_until,
+            tls: self.tls.map(|tls| Box::new(tls.into_owned())),
             deadline: self.deadline,
             why: self.why,
             owner: self.owner.into_owned(),

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::exchange::{Stage, Stages};
 use crate::engine::facts::*;
+use crate::engine::operation::TlsPaths;
 use crate::engine::reason::Reason;
 use crate::engine::verdict::{Cause, Evidence, Side, Verdict};
 use proptest::option::of;
@@ -41,6 +42,10 @@ fn owner() -> BoxedStrategy<Owner> {
     (text(), text(), any::<u32>()).prop_map(|(host, boot, pid)| Owner { host, boot, pid }).boxed()
 }
 
+fn tls_paths() -> BoxedStrategy<TlsPaths> {
+    (of(text()), of(text()), of(text())).prop_map(|(ca, cert, key)| TlsPaths { ca, cert, key }).boxed()
+}
+
 fn why() -> BoxedStrategy<Why> {
     select(vec![Why::Send, Why::Replay, Why::Work, Why::Rehearse, Why::Verify]).boxed()
 }
@@ -55,12 +60,12 @@ prop_compose! {
         (partner, profile, account, method) in (partner(), of(text()), of(text()), text()),
         (url, headers, fp, body) in (text(), prop::collection::vec((text(), text()), 0..4), text(), body()),
         (contract, key_until, valid_until) in (text(), of(when()), of(when())),
-        (deadline, why, owner) in (when(), why(), owner()),
+        (deadline, why, owner, tls) in (when(), why(), owner(), of(tls_paths())),
     ) -> Opened {
         let fp = Fingerprint(fp);
         Opened {
             partner, profile, account, method, url, headers, fp, body, contract, key_until, valid_until, deadline, why,
-            owner,
+            owner, tls: tls.map(Box::new),
         }
     }
 }
@@ -78,7 +83,7 @@ prop_compose! {
         (http, ms, times) in (of(any::<u16>()), any::<u64>(), of((of(any::<u64>()), of(any::<u64>())))),
         (error, not_before, replayed, hop) in (of(text()), of(when()), any::<bool>(), of(text())),
     ) -> Arc<Finished> {
-        let stages = times.map(|(resolve_us, body_us)| Box::new(Stages { resolve_us, body_us, ..Stages::default() }));
+        let stages = times.map(|(resolve_us, tls_us)| Box::new(Stages { resolve_us, tls_us, ..Stages::default() }));
         Arc::new(Finished {
             a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, hop,
         })

@@ -145,6 +145,7 @@ fn wish(key: &str) -> Wish {
         contract: "".into(),
         key_until: None,
         valid_until: None,
+        tls: None,
         deadline: Timestamp::default(),
         why: Why::Send,
         owner: Owner { host: "".into(), boot: "here".into(), pid: 1 },
