@@ -5,6 +5,7 @@ mod damage;
 mod facts;
 mod file;
 mod full;
+mod group;
 mod index;
 mod killed;
 mod long;

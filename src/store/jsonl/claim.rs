@@ -2,6 +2,7 @@
 
 use super::blobs;
 use super::core::{Core, State};
+use super::group::{Before, Done};
 use super::lookup::{Operation, Trouble};
 use crate::drive::{Claim, Claimed, Durability, EntryRule, Wish};
 use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
@@ -16,14 +17,20 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct JsonlClaim {
     core: Arc<Core>,
-    n: u64,
-    partner: PartnerName,
-    key: IdempotencyKey,
+    held: Held,
     body: StoredBody,
-    places: Places,
     /// Whether the claim itself was synced and remembered.
     durable: bool,
     left: Left,
+}
+
+/// Which claim it is.
+#[derive(Clone, Debug)]
+struct Held {
+    n: u64,
+    partner: PartnerName,
+    key: IdempotencyKey,
+    places: Places,
 }
 
 /// Where the lines of a claim are, as long as the file is the same.
@@ -45,30 +52,12 @@ pub struct OnFile {
     pub standing: Standing,
 }
 
-/// What came of looking a key up under the lock.
-enum Step {
-    Ours { n: u64, key: IdempotencyKey, history: History, places: Places },
-    Final { key: IdempotencyKey, history: History, end: u64 },
-    Other(Claimed<JsonlClaim>),
-}
-
 /// Claims a key.
 pub async fn claim(core: &Arc<Core>, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
     // Durable before the line that names it, and not under the lock, which nobody may hold while a disk works.
     let opened = with_kept_body(core, wish)?;
-    match core.locked(|state| take(core, state, wish, &opened, now)).await? {
-        Step::Ours { n, key, history, places } => {
-            let (partner, body) = (wish.opened.partner.clone(), history.opened().body.clone());
-            let (core, durable, left) = (core.clone(), false, Left::Nothing);
-            Ok(Claimed::Ours(JsonlClaim { core, n, partner, key, body, places, durable, left }, history))
-        }
-        Step::Final { key, history, end } => {
-            // Another process wrote it and may not have synced it; whoever reports it does (P2).
-            core.sync(end).await?;
-            Ok(Claimed::Final(key, history))
-        }
-        Step::Other(claimed) => Ok(claimed),
-    }
+    let (ours, wish) = (core.clone(), wish.clone());
+    core.locked(move |_, state| take(&ours, state, &wish, &opened, now)).await
 }
 
 fn with_kept_body(core: &Core, wish: &Wish) -> Result<Arc<Opened>, StoreError> {
@@ -87,40 +76,50 @@ fn with_kept_body(core: &Core, wish: &Wish) -> Result<Arc<Opened>, StoreError> {
 }
 
 /// Looks the key up and takes it, or says why not. The append lock is held.
-fn take(core: &Core, state: &mut State, wish: &Wish, opened: &Arc<Opened>, now: Now) -> Result<Step, Trouble> {
+fn take(
+    core: &Arc<Core>,
+    state: &mut State,
+    wish: &Wish,
+    opened: &Arc<Opened>,
+    now: Now,
+) -> Result<Done<Claimed<JsonlClaim>>, Trouble> {
     core.catch_up(state, now.wall)?;
     core.check(state)?;
+    let plain = |value| Ok(Done { value, before: Before::Nothing });
     let found = match wanted(core, state, wish)? {
         Wanted::There(found) => found,
         Wanted::Lost(n) => return Err(StoreError::Lost { key: wish.key.clone(), n }.into()),
-        Wanted::Absent if !wish.entry.opens() => return Ok(Step::Other(Claimed::Unknown(wish.key.clone()))),
+        Wanted::Absent if !wish.entry.opens() => return plain(Claimed::Unknown(wish.key.clone())),
         Wanted::Absent => {
-            let (place, fact) = (state.journal.end(), Fact::Opened(opened.clone()));
-            return Ok(begin(core, state, (&wish.key, place), History::default(), fact, now)?);
+            let (partner, key) = (opened.partner.clone(), wish.key.clone());
+            let run = Beginning { partner, key, opened_at: state.journal.end(), history: History::default() };
+            return plain(begin(core, state, run, Fact::Opened(opened.clone()), now)?);
         }
     };
     let OnFile { operation: Operation { key, history, opened_at, .. }, standing } = *found;
-    Ok(match enter(Some(Known { history: &history, standing }), wish.wanted()) {
+    match enter(Some(Known { history: &history, standing }), wish.wanted()) {
         Entry::Open => unreachable!("nothing is opened twice"),
         Entry::Reopen { predecessor, key_until } => {
+            let partner = opened.partner.clone();
             let reopened = Reopened {
-                partner: opened.partner.clone(),
+                partner: partner.clone(),
                 deadline: opened.deadline,
                 why: opened.why,
                 predecessor,
                 key_until,
                 owner: opened.owner.clone(),
             };
-            let fact = Fact::Reopened(Arc::new(reopened));
-            return Ok(begin(core, state, (&key, opened_at), history, fact, now)?);
+            let run = Beginning { partner, key, opened_at, history };
+            plain(begin(core, state, run, Fact::Reopened(Arc::new(reopened)), now)?)
         }
-        Entry::Final => Step::Final { key, history, end: state.journal.end() },
-        Entry::OtherPayload => Step::Other(Claimed::OtherPayload(key, history)),
+        // Another process wrote it and may not have synced it; whoever reports it does (P2).
+        Entry::Final => Ok(Done { value: Claimed::Final(key, history), before: Before::Synced }),
+        Entry::OtherPayload => plain(Claimed::OtherPayload(key, history)),
         Entry::Busy => {
             let owner = owner(&history).cloned().unwrap_or_default();
-            Step::Other(Claimed::Busy(key, owner))
+            plain(Claimed::Busy(key, owner))
         }
-    })
+    }
 }
 
 /// What a wish is about.
@@ -167,28 +166,39 @@ pub fn on_file(core: &Core, state: &State, operation: Operation) -> Result<OnFil
     Ok(OnFile { operation, standing })
 }
 
-/// Writes the line that begins a run, of an operation whose first line is at `opened_at`; its owner lives before anybody
-/// can see it.
+/// A run that is to begin.
+struct Beginning {
+    partner: PartnerName,
+    key: IdempotencyKey,
+    /// The offset of the operation's first line: where it is, or will be.
+    opened_at: u64,
+    /// What was there before.
+    history: History,
+}
+
+/// Writes the line that begins a run; its owner lives before anybody can see it.
 fn begin(
-    core: &Core,
+    core: &Arc<Core>,
     state: &mut State,
-    (key, opened_at): (&IdempotencyKey, u64),
-    mut history: History,
+    run: Beginning,
     fact: Fact,
     now: Now,
-) -> Result<Step, StoreError> {
+) -> Result<Claimed<JsonlClaim>, StoreError> {
+    let Beginning { partner, key, opened_at, mut history } = run;
     core.reserve(state)?;
     let n = state.journal.newest_n() + 1;
     let places = Places { opened_at, claim_at: state.journal.end(), replaced: state.replaced };
     if !core.locks().hold(n)? {
-        return Err(StoreError::Locked { path: core.locks().path().clone(), waited: std::time::Duration::ZERO });
+        return Err(core.locked_for(std::time::Duration::ZERO));
     }
-    if let Err(error) = write(state, n, key, &fact, None, now) {
+    if let Err(error) = write(state, n, &key, &fact, None, now) {
         core.locks().release(n);
         return Err(error);
     }
     history.facts.push(Recorded { n, at: now.wall, steady: Some(now.steady), fact });
-    Ok(Step::Ours { n, key: key.clone(), history, places })
+    let (held, body) = (Held { n, partner, key, places }, history.opened().body.clone());
+    let claim = JsonlClaim { core: core.clone(), held, body, durable: false, left: Left::Nothing };
+    Ok(Claimed::Ours(claim, history))
 }
 
 /// Writes one line and returns its end. `opened_at` is the offset of the operation's first line, for `settled`.
@@ -212,11 +222,11 @@ impl Claim for JsonlClaim {
     type Error = StoreError;
 
     fn key(&self) -> &IdempotencyKey {
-        &self.key
+        &self.held.key
     }
 
     fn n(&self) -> u64 {
-        self.n
+        self.held.n
     }
 
     async fn body(&self) -> Result<Option<Arc<[u8]>>, StoreError> {
@@ -245,25 +255,28 @@ impl Claim for JsonlClaim {
 
 impl JsonlClaim {
     async fn record(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), StoreError> {
-        let lighter = with_kept_answer(&self.core, fact);
-        let fact = lighter.as_ref().unwrap_or(fact);
-        let core = self.core.clone();
-        let end = core.locked(|state| self.write(state, now, fact)).await?;
-        if durability == Durability::Later {
-            return Ok(());
-        }
-        self.core.sync(end).await?;
-        if !self.durable {
-            self.durable = true;
-            self.core.remember(self.n, end);
-        }
+        let fact = with_kept_answer(&self.core, fact).unwrap_or_else(|| fact.clone());
+        let before = match durability {
+            Durability::Later => Before::Nothing,
+            Durability::Now if self.durable => Before::Synced,
+            Durability::Now => Before::Remembered(self.held.n),
+        };
+        let mut held = self.held.clone();
+        let write = move |core: &Core, state: &mut State| {
+            held.write(core, state, now, &fact)?;
+            Ok(Done { value: held.places, before })
+        };
+        self.held.places = self.core.locked(write).await?;
+        self.durable |= durability == Durability::Now;
         Ok(())
     }
+}
 
+impl Held {
     /// Writes one line, with less in it where it does not fit into the line or onto the disk. Returns its end.
-    fn write(&mut self, state: &mut State, now: Now, fact: &Fact) -> Result<u64, Trouble> {
-        self.core.catch_up(state, now.wall)?;
-        let newest = self.newest(state)?;
+    fn write(&mut self, core: &Core, state: &mut State, now: Now, fact: &Fact) -> Result<u64, Trouble> {
+        core.catch_up(state, now.wall)?;
+        let newest = self.newest(core, state)?;
         if matches!(fact, Fact::Started(_)) && newest != self.n {
             return Err(StoreError::Fenced { key: self.key.clone(), n: self.n, newest }.into());
         }
@@ -278,7 +291,7 @@ impl JsonlClaim {
     }
 
     /// Returns the newest claim of the operation. Looks it up only where it may be another one.
-    fn newest(&mut self, state: &State) -> Result<u64, Trouble> {
+    fn newest(&mut self, core: &Core, state: &State) -> Result<u64, Trouble> {
         let hash = state.journal.keys().key(&self.key);
         let is_same_file = self.places.replaced == state.replaced;
         if is_same_file && !state.journal.index().may_be_claimed_behind(hash, self.places.claim_at) {
@@ -287,7 +300,7 @@ impl JsonlClaim {
         let found = state.journal.find_one(&self.partner, &self.key)?;
         let ours = |found: &Operation| found.claims.iter().find(|(n, _)| *n == self.n).map(|(_, at)| *at);
         let Some((found, claim_at)) = found.and_then(|found| ours(&found).map(|at| (found, at))) else {
-            return Err(StoreError::Replaced { path: self.core.place().ledger().into() }.into());
+            return Err(StoreError::Replaced { path: core.place().ledger().into() }.into());
         };
         self.places = Places { opened_at: found.opened_at, claim_at, replaced: state.replaced };
         Ok(found.newest)
@@ -335,6 +348,6 @@ fn lighter(fact: &Fact) -> Option<Fact> {
 
 impl Drop for JsonlClaim {
     fn drop(&mut self) {
-        self.core.locks().release(self.n);
+        self.core.locks().release(self.held.n);
     }
 }

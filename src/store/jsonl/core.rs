@@ -1,9 +1,9 @@
 //! What all claims of one open ledger share: the journal under its locks, syncs, and this machine's memory of it.
 
 use super::disk::{Disk, stat_of};
+use super::group::Group;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
-use super::lookup::Trouble;
 use super::place::{Place, failed, private, sync_folder};
 use super::seen::{Record, Seen};
 use super::{Options, blobs};
@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// How long the append lock is waited for. Holders only read and write a little under it.
-const LOCK_WAIT: Duration = Duration::from_secs(10);
+pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// How a file becomes a disk; tests put faults in between.
 pub type Wrap = fn(File) -> Arc<dyn Disk>;
@@ -34,6 +34,7 @@ pub struct Core {
     locks: Locks,
     state: Mutex<State>,
     syncs: AtomicU64,
+    group: Group,
 }
 
 /// What changes while a ledger is open.
@@ -48,6 +49,8 @@ pub struct State {
     seen: Option<Seen>,
     /// The record was compared with the file.
     compared: bool,
+    /// The journal was read to its end under the lock that is held.
+    is_fresh: bool,
     /// A sync failed: none is ever made again.
     sick: bool,
     no_reserve: bool,
@@ -58,6 +61,11 @@ impl State {
     /// Keeps a warning for whoever asks.
     pub fn warn(&mut self, warning: Warning) {
         self.warnings.push(warning);
+    }
+
+    /// Notes that the append lock is let go: others may write now.
+    pub fn end_of_batch(&mut self) {
+        self.is_fresh = false;
     }
 }
 
@@ -92,48 +100,17 @@ impl Core {
             warnings.push(Warning::Readable { path: place.ledger().into(), mode });
         }
         let (seen, compared, sick, no_reserve) = (None, false, false, false);
-        let state = State { journal, from: 0, replaced: 0, seen, compared, sick, no_reserve, warnings };
+        let is_fresh = false;
+        let state = State { journal, from: 0, replaced: 0, seen, compared, is_fresh, sick, no_reserve, warnings };
         let (options, state, syncs) = (options.clone(), Mutex::new(state), AtomicU64::new(0));
-        Ok(Core { place, options, wrap, locks, state, syncs })
-    }
-
-    /// Does `work` while nobody else appends, in this process or in another. Where it finds that the index is of no
-    /// use, before it has done anything, the whole file is read and `work` done again.
-    ///
-    /// # Errors
-    /// [`StoreError::Locked`] where the lock cannot be had within 10 s; else what `work` gives.
-    pub async fn locked<T>(&self, mut work: impl FnMut(&mut State) -> Result<T, Trouble>) -> Result<T, StoreError> {
-        let mut waits = Waits::default();
-        loop {
-            {
-                let mut state = self.state();
-                let append = self.locks.try_append()?;
-                let done = append.is_some().then(|| work(&mut state));
-                // The others need not wait while the whole file is read.
-                drop(append);
-                match done {
-                    Some(Ok(done)) => return Ok(done),
-                    Some(Err(Trouble::Store(error))) => return Err(error),
-                    Some(Err(Trouble::Index(why))) => {
-                        state.warn(Warning::IndexDropped { path: self.place.index(), why });
-                        state.journal.drop_index();
-                        state.journal.read_on(Reading::Unlocked)?;
-                        continue;
-                    }
-                    None => {}
-                }
-            }
-            match waits.next() {
-                // Shorter than the runtime's timer can wait; the lock is held for some 20 µs.
-                Some(wait) if wait < Duration::from_millis(1) => std::thread::sleep(wait),
-                Some(wait) => tokio::time::sleep(wait).await,
-                None => return Err(StoreError::Locked { path: self.locks.path().clone(), waited: LOCK_WAIT }),
-            }
-        }
+        Ok(Core { place, options, wrap, locks, state, syncs, group: Group::default() })
     }
 
     /// Brings the journal up to date and mends what a dead writer left. The lock must be held.
     pub fn catch_up(&self, state: &mut State, now: Timestamp) -> Result<(), StoreError> {
+        if state.is_fresh {
+            return Ok(());
+        }
         self.follow(state)?;
         let record = if state.compared { None } else { self.record(state) };
         if let Some(record) = &record {
@@ -151,6 +128,7 @@ impl Core {
         if !damage.is_none() {
             state.warnings.extend(state.journal.mend(&damage, now)?);
         }
+        state.is_fresh = true;
         Ok(())
     }
 
@@ -159,7 +137,7 @@ impl Core {
         let path = self.place.sick();
         let sick = state.sick || path.try_exists().map_err(|error| failed("look at", &path, error))?;
         if sick {
-            return Err(StoreError::Sick { path });
+            return Err(self.sick());
         }
         state.journal.check()
     }
@@ -173,45 +151,25 @@ impl Core {
         Ok(())
     }
 
-    /// Makes everything before `end` durable, once per range: a failed sync is never tried again.
-    ///
-    /// The other tasks of this process come first: what they have to write goes into the same sync.
+    /// Makes everything that was read and written durable, once per range: a failed sync is never tried again.
     ///
     /// Source: the ledger's reference, section 3.1: after a failed sync the next one says that all is well.
-    pub async fn sync(&self, end: u64) -> Result<(), StoreError> {
-        tokio::task::yield_now().await;
-        let (disk, end) = {
-            let state = self.state();
-            if state.journal.durable() >= end {
-                return Ok(());
-            }
-            if state.sick {
-                return Err(StoreError::Sick { path: self.place.sick() });
-            }
-            (state.journal.disk().clone(), end.max(state.journal.end()))
-        };
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        let synced = disk.sync();
-        self.note_sync(&mut self.state(), synced, end)
+    pub fn sync(&self, state: &mut State) -> Result<(), StoreError> {
+        if state.journal.durable() >= state.journal.end() { Ok(()) } else { self.sync_now(state) }
     }
 
-    /// Makes everything that was read durable by a sync of our own. Returns false where none may be made any more.
-    pub fn sync_all(&self, state: &mut State) -> Result<bool, StoreError> {
+    /// The same by a sync of our own, whatever others have synced.
+    pub fn sync_ourselves(&self, state: &mut State) -> Result<(), StoreError> {
+        if state.journal.own_synced() >= state.journal.end() { Ok(()) } else { self.sync_now(state) }
+    }
+
+    fn sync_now(&self, state: &mut State) -> Result<(), StoreError> {
+        if state.sick {
+            return Err(self.sick());
+        }
         let end = state.journal.end();
-        if state.sick || self.place.sick().exists() {
-            return Ok(false);
-        }
-        if state.journal.own_synced() >= end {
-            return Ok(true);
-        }
         self.syncs.fetch_add(1, Ordering::Relaxed);
-        let synced = state.journal.disk().sync();
-        self.note_sync(state, synced, end)?;
-        Ok(true)
-    }
-
-    fn note_sync(&self, state: &mut State, synced: std::io::Result<()>, end: u64) -> Result<(), StoreError> {
-        match synced {
+        match state.journal.disk().sync() {
             Ok(()) => {
                 state.journal.synced(end);
                 Ok(())
@@ -224,13 +182,27 @@ impl Core {
         }
     }
 
-    /// Remembers that claim `n` and everything before `end` are durable.
-    pub fn remember(&self, n: u64, end: u64) {
-        let mut state = self.state();
-        let generation = state.journal.header().generation;
+    /// Remembers that claim `n` and everything before the end are durable.
+    pub fn remember(&self, state: &mut State, n: u64) {
+        let (generation, end) = (state.journal.header().generation, state.journal.durable());
         if let Some(Err(error)) = state.seen.as_ref().map(|seen| seen.advance(generation, n, end)) {
             state.warnings.push(Warning::Unremembered(error));
         }
+    }
+
+    /// Returns the error that an earlier sync failed.
+    pub fn sick(&self) -> StoreError {
+        StoreError::Sick { path: self.place.sick() }
+    }
+
+    /// Returns the error that the append lock was waited for in vain.
+    pub fn locked_for(&self, waited: Duration) -> StoreError {
+        StoreError::Locked { path: self.locks.path().clone(), waited }
+    }
+
+    /// Returns what the tasks of this process want done.
+    pub fn group(&self) -> &Group {
+        &self.group
     }
 
     /// Puts a body that is too long for a line beside the ledger.
@@ -376,14 +348,14 @@ pub fn twin(place: &Place, file: &File) -> Result<File, StoreError> {
 
 /// How long to wait for a lock, time after time: short at first.
 #[derive(Debug, Default)]
-struct Waits {
+pub struct Waits {
     tries: u32,
     waited: Duration,
 }
 
 impl Waits {
     /// Returns the next wait; `None` when [`LOCK_WAIT`] is used up.
-    fn next(&mut self) -> Option<Duration> {
+    pub fn next(&mut self) -> Option<Duration> {
         self.tries += 1;
         let wait = match self.tries {
             0..=10 => Duration::from_micros(50),

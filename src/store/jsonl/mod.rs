@@ -11,6 +11,7 @@ mod core;
 mod damage;
 mod disk;
 mod finding;
+mod group;
 mod index;
 mod journal;
 mod locks;

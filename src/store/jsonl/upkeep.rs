@@ -18,6 +18,10 @@ use std::time::Duration;
 /// How often, and how long, the right to change the index is waited for: 10 s in all.
 const TRIES: u32 = 10_000;
 const TRY_WAIT: Duration = Duration::from_millis(1);
+/// The tail beyond which a process that goes on brings the index up to date while it works, in bytes.
+///
+/// Source: the ledger's reference, section 4.6.
+pub const INLINE_TAIL_MAX: u64 = 4 << 20;
 
 /// What an index gets for a tail.
 #[derive(Default)]
@@ -30,7 +34,7 @@ struct News {
 ///
 /// Nothing depends on it: what fails is a warning at most, and the next process tries again.
 pub fn keep_up(core: &Core, state: &mut State, effort: Effort) -> bool {
-    if !state.journal.has_long_tail(TAIL_MAX) {
+    if !state.journal.has_long_tail(TAIL_MAX) || core.check(state).is_err() {
         return false;
     }
     match write(core, state, effort) {
@@ -50,9 +54,7 @@ pub fn keep_up(core: &Core, state: &mut State, effort: Effort) -> bool {
 
 fn write(core: &Core, state: &mut State, effort: Effort) -> Result<bool, Trouble> {
     // Only what this process has synced is covered: no power cut can take it back.
-    if !core.sync_all(state)? {
-        return Ok(false);
-    }
+    core.sync_ourselves(state)?;
     let folder = core.place().index();
     make_folder(&folder)?;
     let Some(_upkeep) = core.locks().try_upkeep()? else { return Ok(false) };
