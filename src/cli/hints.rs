@@ -2,55 +2,46 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// What a known flag of another tool means here.
-enum Said {
-    /// There is another way to say it.
-    Hint(&'static str),
-    /// It is planned.
-    NotBuilt,
-}
-
-/// Flags that are not ours, by what other tools call them.
-const FLAGS: &[(&[&str], Said)] = &[
-    (&["-L", "--location"], Said::NotBuilt),
-    (&["--retry-max-time"], Said::Hint("--deadline DURATION ends everything: attempts, waits and the answer's body")),
-    (&["--retry-delay"], Said::Hint("the waits are [retry] base and cap of a profile; Retry-After is always kept")),
+/// Flags that are not ours, by what other tools call them, and what to type here instead.
+const FLAGS: &[(&[&str], &str)] = &[
+    (&["--retry-max-time"], "--deadline DURATION ends everything: attempts, waits and the answer's body"),
+    (&["--retry-delay"], "the waits are [retry] base and cap of a profile; Retry-After is always kept"),
     (
         &["--retry-all-errors", "--retry-connrefused"],
-        Said::Hint("what may be repeated without doing it twice is repeated already; --max-attempts N bounds it"),
+        "what may be repeated without doing it twice is repeated already; --max-attempts N bounds it",
     ),
     (
         &["-k", "--insecure"],
-        Said::Hint("certificates are always checked; --cacert FILE trusts the issuer of a partner's own certificate"),
+        "certificates are always checked; --cacert FILE trusts the issuer of a partner's own certificate",
     ),
-    (&["--key-type", "--cert-type"], Said::Hint("leave it out: files are PEM")),
-    (&["--pass"], Said::Hint("state key_password_env or key_password_file in [tls] of a profile")),
-    (&["--capath"], Said::Hint("join the certificates into one file: --cacert FILE")),
-    (&["--tlsv1.2", "--tlsv1.3"], Said::Hint("leave it out: TLS 1.2 and 1.3 are spoken, nothing older")),
-    (&["-F", "--form"], Said::Hint("build the form into a file and send it with -d @FILE -H 'Content-Type: …'")),
-    (&["-s", "--silent", "-S", "--show-error"], Said::Hint("use -q; errors and the verdict are always shown")),
+    (&["--key-type", "--cert-type"], "leave it out: files are PEM"),
+    (&["--pass"], "state key_password_env or key_password_file in [tls] of a profile"),
+    (&["--capath"], "join the certificates into one file: --cacert FILE"),
+    (&["--tlsv1.2", "--tlsv1.3"], "leave it out: TLS 1.2 and 1.3 are spoken, nothing older"),
+    (&["-F", "--form"], "build the form into a file and send it with -d @FILE -H 'Content-Type: …'"),
+    (&["-s", "--silent", "-S", "--show-error"], "use -q; errors and the verdict are always shown"),
     (
         &["-f", "--fail", "--fail-with-body"],
-        Said::Hint("leave it out: a refusal by the partner always has its own exit status (1), see abide --help"),
+        "leave it out: a refusal by the partner always has its own exit status (1), see abide --help",
     ),
-    (&["--data-raw", "--data-binary", "--data-ascii"], Said::Hint("use -d: it sends the bytes exactly as given")),
-    (&["--data-urlencode"], Said::Hint("encode it first: -d sends the bytes exactly as given")),
-    (&["-G", "--get"], Said::Hint("write the parameters into the URL")),
-    (&["-I", "--head"], Said::Hint("use: abide send HEAD URL -i")),
-    (&["-A", "--user-agent"], Said::Hint("use -H 'User-Agent: …'")),
-    (&["-e", "--referer"], Said::Hint("use -H 'Referer: …'")),
-    (&["-b", "--cookie"], Said::Hint("use -H 'Cookie: …' or -H @FILE, which keeps it out of the process list")),
-    (&["-T", "--upload-file"], Said::Hint("use: abide send PUT URL -d @FILE")),
-    (&["-O", "--remote-name", "-J"], Said::Hint("use -o FILE")),
-    (&["-w", "--write-out"], Said::Hint("use --format json: it has the status, the times and the verdict")),
-    (&["-D", "--dump-header"], Said::Hint("use -i")),
-    (&["--timeout"], Said::Hint("use --deadline DURATION for everything, or --read-timeout for one attempt's answer")),
-    (&["-j"], Said::Hint("the body is --json DATA; machine output is --format json")),
-    (&["--idem", "--idempotency"], Said::Hint("use --key KEY")),
-    (&["--max-retries", "--retries"], Said::Hint("use --max-attempts N, the first attempt included")),
-    (&["--output-format"], Said::Hint("use --format json")),
-    (&["--compressed"], Said::Hint("leave it out: answers are taken as they come")),
-    (&["--http1.1", "--http2"], Said::Hint("leave it out: HTTP/1.1 is spoken")),
+    (&["--data-raw", "--data-binary", "--data-ascii"], "use -d: it sends the bytes exactly as given"),
+    (&["--data-urlencode"], "encode it first: -d sends the bytes exactly as given"),
+    (&["-G", "--get"], "write the parameters into the URL"),
+    (&["-I", "--head"], "use: abide send HEAD URL -i"),
+    (&["-A", "--user-agent"], "use -H 'User-Agent: …'"),
+    (&["-e", "--referer"], "use -H 'Referer: …'"),
+    (&["-b", "--cookie"], "use -H 'Cookie: …' or -H @FILE, which keeps it out of the process list"),
+    (&["-T", "--upload-file"], "use: abide send PUT URL -d @FILE"),
+    (&["-O", "--remote-name", "-J"], "use -o FILE"),
+    (&["-w", "--write-out"], "use --format json: it has the status, the times and the verdict"),
+    (&["-D", "--dump-header"], "use -i"),
+    (&["--timeout"], "use --deadline DURATION for everything, or --read-timeout for one attempt's answer"),
+    (&["-j"], "the body is --json DATA; machine output is --format json"),
+    (&["--idem", "--idempotency"], "use --key KEY"),
+    (&["--max-retries", "--retries"], "use --max-attempts N, the first attempt included"),
+    (&["--output-format"], "use --format json"),
+    (&["--compressed"], "leave it out: answers are taken as they come"),
+    (&["--http1.1", "--http2"], "leave it out: HTTP/1.1 is spoken"),
 ];
 
 /// Commands of the contract that are not built yet.
@@ -125,11 +116,8 @@ fn flag(typed: &str, argv: &[String]) -> Option<Advice> {
     if !sends {
         return None;
     }
-    let (_, said) = FLAGS.iter().find(|(names, _)| names.contains(&name))?;
-    Some(match said {
-        Said::NotBuilt => not_built(name),
-        Said::Hint(hint) => Advice { message: None, hint: (*hint).into() },
-    })
+    let (_, hint) = FLAGS.iter().find(|(names, _)| names.contains(&name))?;
+    Some(Advice { message: None, hint: (*hint).into() })
 }
 
 /// Returns the `--max-attempts` that does what curl's `--retry` would: the first attempt counts here.
@@ -189,7 +177,6 @@ mod tests {
             (&["probe"], "`abide probe` is not built yet"),
             (&["ledger", "compact"], "`abide ledger compact` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
-            (&["send", "http://h/", "-L"], "-L is not built yet"),
         ];
         for (line, expected) in cases {
             assert_eq!(advice(line).and_then(|advice| advice.message).as_deref(), Some(*expected), "{line:?}");

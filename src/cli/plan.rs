@@ -89,6 +89,9 @@ pub fn make(
         owner,
     };
     let mut composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    if args.way.location {
+        composed.policy.follow = way::may_follow(&composed.policy.method)?;
+    }
     let named = args.tls.paths();
     let tls = trust::of(profile.as_ref(), named.as_ref(), First::Flags, session)?;
     let recorded = named.as_ref().map(|paths| Box::new(absolute(paths, &session.context.cwd)));
@@ -130,7 +133,8 @@ pub fn restored(
     let composed = &plan.composed;
     let stored = Stored { key, opened, body };
     let (operation, policy) = restore(plan.profile.as_ref(), &stored, Some(&composed.operation)).map_err(uncomposed)?;
-    let mut policy = Policy { timeouts: composed.policy.timeouts, retry: composed.policy.retry, ..policy };
+    let Policy { timeouts, retry, follow, .. } = composed.policy;
+    let mut policy = Policy { timeouts, retry, follow, ..policy };
     if control::is_missing(&policy) {
         control::set(&mut policy, composed.policy.status.as_ref().and_then(|status| status.control.clone()));
     }

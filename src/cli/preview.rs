@@ -15,8 +15,8 @@ use crate::report::request::{Rehearsed, curl_line, dry_run};
 pub fn show(args: &SendArgs, plan: &Plan, session: &Session) -> Result<Exit, Failure> {
     let composed = &plan.composed;
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
-    let tls = trust::paths(plan.profile.as_ref(), args.tls.paths());
-    let curl = curl_line(&composed.operation, &tls, composed.policy.timeouts.overall, &composed.mask);
+    let way = curl_way(args, plan);
+    let curl = curl_line(&composed.operation, &way, composed.policy.timeouts.overall, &composed.mask);
     let ledger = match &plan.place {
         Place::File { path, .. } => Some(path.display().to_string()),
         Place::None => None,
@@ -37,4 +37,21 @@ pub fn show(args: &SendArgs, plan: &Plan, session: &Session) -> Result<Exit, Fai
     };
     session.print(&text)?;
     Ok(Exit::Fine)
+}
+
+/// Returns what tells curl the same way. It follows `NO_PROXY` even where a flag names the proxy.
+fn curl_way(args: &SendArgs, plan: &Plan) -> Vec<String> {
+    let proxy = plan.proxies.of(plan.composed.operation.request.url.sent.expose()).ok().flatten();
+    let mut words = match (proxy, args.way.proxy.as_deref()) {
+        (Some(named), _) => vec!["--noproxy".to_owned(), String::new(), "-x".into(), named.proxy.to_string()],
+        (None, Some(_)) => vec!["--noproxy".to_owned(), "*".into()],
+        (None, None) => Vec::new(),
+    };
+    words.extend(args.way.resolve.iter().flat_map(|given| ["--resolve".to_owned(), given.clone()]));
+    words.extend(args.way.location.then(|| "-L".to_owned()));
+    let tls = trust::paths(plan.profile.as_ref(), args.tls.paths());
+    for (flag, path) in [("--cacert", tls.ca), ("--cert", tls.cert), ("--key", tls.key)] {
+        words.extend(path.iter().flat_map(|path| [flag.to_owned(), path.to_string()]));
+    }
+    words
 }

@@ -161,6 +161,7 @@ impl Run<'_> {
             events: self.events.clone(),
             deadline: self.deadline,
             asked_wait: None,
+            mask: composed.mask.clone(),
             way: Taken::default(),
         };
         let mut wire = Wire::new(WireSettings {

@@ -10,9 +10,12 @@ use crate::report::human::{self, Detail, Taken};
 use crate::report::time::LocalClock;
 use abide::drive::{Event, Observer};
 use abide::engine::deadline::Deadline;
+use abide::engine::exchange::{Exchange, Outcome};
 use abide::engine::facts::{About, Finished, Waiting};
+use abide::engine::gateway;
 use abide::engine::moment::Now;
 use abide::engine::operation::IdempotencyKey;
+use abide::engine::secret::Mask;
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Write};
@@ -98,6 +101,8 @@ pub struct Watcher<'a> {
     pub deadline: Deadline,
     /// How long a wait the partner asked for with its last answer.
     pub asked_wait: Option<Duration>,
+    /// What is hidden in the partner's words.
+    pub mask: Mask,
     /// Which way the attempt in flight goes.
     pub way: Taken,
 }
@@ -129,10 +134,18 @@ impl Watcher<'_> {
         }
     }
 
-    fn finished(&mut self, now: Now, finished: &Finished) {
+    fn finished(&mut self, now: Now, finished: &Finished, exchange: &Exchange) {
         self.signals.landed(&self.key);
         self.asked_wait = finished.not_before.map(|at| at.since(now.wall));
-        let detail = if self.screen.talk >= Talk::Verbose { Detail::Long } else { Detail::Short };
+        let gateway = match &exchange.outcome {
+            Outcome::Answered(answer) => gateway::diagnosis(answer.status, &answer.headers),
+            Outcome::Unanswered { .. } => None,
+        };
+        let gateway = gateway.map(|words| self.mask.hide(&words));
+        let detail = match self.screen.talk >= Talk::Verbose {
+            true => Detail::Long { gateway: gateway.as_deref() },
+            false => Detail::Short,
+        };
         let way = std::mem::take(&mut self.way);
         self.talk(&human::attempt(&self.key, finished, &way, detail));
         self.tell(now, Happened::finished(finished));
@@ -156,7 +169,7 @@ impl Observer for Watcher<'_> {
                 let way = self.way.clone();
                 self.tell(now, Happened::started(a, &way, limits.whole));
             }
-            Event::Finished { finished, .. } => self.finished(now, finished),
+            Event::Finished { finished, exchange } => self.finished(now, finished, exchange),
             Event::Waiting(waiting) => self.waiting(now, waiting),
             Event::RetryAfterIgnored { a } => {
                 self.screen.warn(&format!("{}: attempt {a}: its Retry-After means nothing and is ignored", self.key));

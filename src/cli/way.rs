@@ -1,6 +1,7 @@
 //! The way to the partner: which proxy is passed by, and which names need no lookup.
 
 use super::exit::Failure;
+use abide::engine::operation::Method;
 use abide::engine::proxy::{Exclusions, Named, Proxies, Proxy};
 use abide::net::Names;
 use abide::net::proxy::from_environment;
@@ -52,6 +53,20 @@ impl Way {
                 misnamed.why.hint()
             ))
         })
+    }
+}
+
+/// Returns that redirects are followed.
+///
+/// # Errors
+/// The method is neither GET nor HEAD.
+pub fn may_follow(method: &Method) -> Result<bool, Failure> {
+    match method.as_str() {
+        "GET" | "HEAD" => Ok(true),
+        _ => Err(Failure::usage(format!("-L is for GET and HEAD, not for {method}")).hint(
+            "leave it out: a 307 or 308 on the same host is followed anyway, and after any other redirect nobody knows \
+             what a repeated write would do",
+        )),
     }
 }
 

@@ -36,8 +36,10 @@ pub struct Call<'a> {
     pub a: u32,
     /// The address to connect to, one of those that the lookup found; `None` where it found none.
     pub to: Option<SocketAddr>,
-    /// The URL of a redirect hop on the same origin, in place of the operation's own.
+    /// The URL that a redirect led to, in place of the operation's own.
     pub hop: Option<&'a str>,
+    /// Redirects have led to another origin: nothing that is meant for the partner alone goes along.
+    pub crossed: bool,
     /// What it may take.
     pub limits: Limits,
 }

@@ -9,6 +9,7 @@ use crate::engine::deadline::{Deadline, Limits};
 use crate::engine::decide::{Action, Conclusion, choose_address, conclude, decide};
 use crate::engine::exchange::{Answer, Exchange, Fault, Outcome, Sent, Stage, Stages, Via};
 use crate::engine::facts::{Fact, Finished, History, Pause, Recorded, Settled, Started, Waiting};
+use crate::engine::location;
 use crate::engine::moment::{Moment, Now};
 use crate::engine::operation::Operation;
 use crate::engine::planted::{Bug, planted};
@@ -121,6 +122,7 @@ pub async fn run<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer>(
         unwritten: None,
         answer: None,
         mute: None,
+        trail: Vec::new(),
         durable: false,
         may_have_left: false,
     };
@@ -147,6 +149,8 @@ pub(super) struct Runner<'a, C, T, K, E, O> {
     pub(super) answer: Option<Answer>,
     /// The rules without a status endpoint, while its URL needs a value that nothing has given yet.
     pub(super) mute: Option<Box<Policy>>,
+    /// Where redirects have led that were followed in a row.
+    pub(super) trail: Vec<Box<str>>,
     /// The claim and its first `started` are on the disk.
     pub(super) durable: bool,
     pub(super) may_have_left: bool,
@@ -183,11 +187,12 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
 
     async fn attempt(&mut self, a: u32, limits: Limits) -> Result<(), C::Error> {
         let begun = self.ports.clock.now().steady;
-        let url = self.operation.request.url.sent.expose();
+        let hop = self.trail.last().cloned();
+        let url = hop.as_deref().unwrap_or_else(|| self.operation.request.url.sent.expose());
         let way = match self.ports.transport.lookup(url, limits.connect.min(limits.whole)).await {
             Ok(way) => way,
             Err(exchange) => {
-                self.finish(a, exchange, None);
+                self.finish(a, exchange);
                 return Ok(());
             }
         };
@@ -195,21 +200,26 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         if self.ports.clock.interrupted() || self.expired(now) {
             return Ok(());
         }
-        let to = choose_address(self.history, self.terms.policy, now, &way);
+        let crossed = self.has_crossed();
+        let to = match crossed {
+            // What is known of addresses is about the partner's.
+            true => way.addresses.first().copied(),
+            false => choose_address(self.history, self.terms.policy, now, &way),
+        };
         let proxy = way.proxy;
         self.record_started(Started { a, addr: to, proxy: proxy.clone() }, now).await?;
-        let hop = self.last_hop();
         let now = self.ports.clock.now();
         if self.expired(now) {
-            self.finish(a, never_sent(Fault::Expired, now), hop);
+            self.finish(a, never_sent(Fault::Expired, now));
             return Ok(());
         }
         let limits = limits.after(now.steady.since(begun));
         self.ports.observer.saw(now, Event::Started { a, addr: to, proxy: proxy.as_deref(), limits: &limits });
         self.may_have_left = true;
-        let call = Call { operation: self.operation, a, to, hop: hop.as_deref(), limits };
+        let crossed = crossed && !planted(Bug::CrossingForgotten);
+        let call = Call { operation: self.operation, a, to, hop: hop.as_deref(), crossed, limits };
         let exchange = self.ports.transport.exchange(Permit(()), call).await;
-        self.finish(a, exchange, hop);
+        self.finish(a, exchange);
         Ok(())
     }
 
@@ -234,17 +244,19 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         before.map_or(next.addr.is_none(), |before| before.addr == next.addr && before.proxy == next.proxy)
     }
 
-    fn finish(&mut self, a: u32, exchange: Exchange, hop: Option<Box<str>>) {
+    fn finish(&mut self, a: u32, exchange: Exchange) {
         let now = self.ports.clock.now();
         let policy = self.terms.policy;
         let view = View::new(self.history, policy, now);
         let request = &self.operation.request;
         let context = Context {
             policy,
-            url: hop.as_deref().unwrap_or_else(|| request.url.sent.expose()),
+            url: self.trail.last().map_or(request.url.sent.expose(), |hop| hop),
             had_doubt: view.doubt.is_some(),
             protected: view.protects(policy, now),
             hops: view.hops,
+            trail: &self.trail,
+            mask: self.terms.mask,
             json: request.wants_json(),
         };
         let finding = classify(&exchange, &context);
@@ -254,7 +266,11 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         if finding.evidence == Evidence::Accepted {
             self.mute = None;
         }
-        let finished = Arc::new(record::finished(a, finding, &exchange, now));
+        match &finding.hop {
+            Some(hop) => self.trail.push(hop.as_str().into()),
+            None => self.trail.clear(),
+        }
+        let finished = Arc::new(record::finished(a, finding, &exchange, (now, self.terms.mask)));
         self.ports.observer.saw(now, Event::Finished { finished: &finished, exchange: &exchange });
         if let Outcome::Answered(answer) = exchange.outcome {
             self.answer = Some(answer);
@@ -263,12 +279,10 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
         self.unwritten = Some((now, finished));
     }
 
-    fn last_hop(&self) -> Option<Box<str>> {
-        self.history.facts.iter().rev().find_map(|recorded| match &recorded.fact {
-            Fact::Finished(finished) => Some(finished.hop.clone()),
-            fact if fact.is_claim() => Some(None),
-            _ => None,
-        })?
+    /// Returns whether a redirect has led to another origin: also where a later one leads back, at its word.
+    fn has_crossed(&self) -> bool {
+        let own = location::origin(self.operation.request.url.sent.expose());
+        self.trail.iter().any(|hop| location::origin(hop) != own)
     }
 
     fn expired(&self, now: Now) -> bool {

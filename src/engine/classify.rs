@@ -2,20 +2,20 @@
 //!
 //! Source of every row: the decision table in reference semantics 1.3 to 1.5, under decisions 2 to 9 and 15.
 
+mod redirect;
+
+pub use redirect::{FOLLOWS_MAX, HOPS_MAX};
+
 use super::exchange::{Answer, Distrust, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage, Via};
 use super::facts::Again;
-use super::location;
+use super::gateway::Report;
 use super::planted::{Bug, planted};
 use super::policy::{BodyRule, Means, Policy, Rule, ValueRule};
 use super::reason::Reason;
 use super::retry_after::{self, RetryAfter};
+use super::secret::Mask;
 use super::verdict::{Evidence, Side};
 use std::time::Duration;
-
-/// Redirects on the same origin that are followed in a row.
-///
-/// Source: decisions 7.
-pub const HOPS_MAX: u32 = 3;
 
 /// What the table needs to know besides the exchange.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,10 @@ pub struct Context<'a> {
     pub protected: bool,
     /// Redirects followed in a row so far.
     pub hops: u32,
+    /// Where these led, in order.
+    pub trail: &'a [Box<str>],
+    /// The secrets that no other origin may see.
+    pub mask: &'a Mask,
     /// The request has or wants JSON.
     pub json: bool,
 }
@@ -186,6 +190,9 @@ fn ended(sent: Sent, stage: Stage) -> (Again, Reason, Side) {
 
 fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Finding {
     let mut finding = meaning(answer, context);
+    if finding.evidence.is_doubt() && was_not_forwarded(answer, finding.reason, context.policy) {
+        finding = Finding::new(Evidence::Refused, Again::Yes, Reason::NotForwarded, Side::Theirs);
+    }
     if finding.reason == Reason::Credentials && answer.status == 407 && exchange.via == Via::Forward {
         finding.reason = Reason::ProxyCredentials;
     }
@@ -211,6 +218,17 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Find
     finding
 }
 
+/// Returns whether a gateway that the profile trusts says that nothing reached the partner, of an answer that gateways
+/// give. A gateway that tried twice reports its last try only, so that its word is no proof by itself.
+///
+/// Source: semantics.md 1.5.
+fn was_not_forwarded(answer: &Answer, reason: Reason, policy: &Policy) -> bool {
+    let trusted = policy.classify.trust_proxy_status || planted(Bug::ProxyStatusUnasked);
+    let of_gateways = matches!(reason, Reason::Gateway | Reason::Unavailable | Reason::ServerError);
+    let says_so = |report: Report| report.not_forwarded || planted(Bug::EveryReportProves);
+    trusted && of_gateways && Report::read(&answer.headers).is_some_and(says_so)
+}
+
 fn meaning(answer: &Answer, context: &Context<'_>) -> Finding {
     let is_2xx = (200..300).contains(&answer.status);
     if let (true, Ending::Cut(fault), false) = (is_2xx, answer.ending, planted(Bug::CutConfirms)) {
@@ -228,7 +246,7 @@ fn meaning(answer: &Answer, context: &Context<'_>) -> Finding {
     }
     match answer.status {
         200..300 => success(answer, context),
-        300..400 => redirect(answer, context),
+        300..400 => redirect::meaning(answer, context),
         400..500 => client_error(answer.status, context),
         _ => server_error(answer.status, policy),
     }
@@ -279,31 +297,6 @@ fn success(answer: &Answer, context: &Context<'_>) -> Finding {
             Finding::new(Evidence::InDoubt, Again::No, Reason::Html, Side::Network)
         }
         _ => Finding::confirmed(Reason::Ok),
-    }
-}
-
-fn redirect(answer: &Answer, context: &Context<'_>) -> Finding {
-    let refused = |reason| Finding::new(Evidence::Refused, Again::No, reason, Side::Configuration);
-    if context.policy.method.is_safe() {
-        return refused(Reason::Redirect);
-    }
-    match answer.status {
-        301..=303 if planted(Bug::RedirectConfirms) => Finding::confirmed(Reason::Redirect),
-        301..=303 => Finding::new(Evidence::InDoubt, Again::No, Reason::Redirect, Side::Configuration),
-        307 | 308 => {
-            let target = answer.headers.first("location").and_then(|location| location::resolve(context.url, location));
-            match target {
-                Some(url) if location::origin(&url) == location::origin(context.url) => {
-                    if context.hops >= HOPS_MAX && !planted(Bug::HopsForEver) {
-                        return refused(Reason::TooManyRedirects);
-                    }
-                    let hop = Finding::new(Evidence::Refused, Again::Yes, Reason::RedirectHop, Side::Theirs);
-                    Finding { hop: Some(url), ..hop }
-                }
-                _ => refused(Reason::RedirectElsewhere),
-            }
-        }
-        _ => Finding::rejected(Reason::Rejected, Side::Theirs),
     }
 }
 

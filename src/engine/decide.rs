@@ -85,7 +85,9 @@ pub fn choose_address(history: &History, policy: &Policy, now: Now, way: &Way) -
         Fact::Started(started) => started.addr.map(|addr| (addr, started.proxy == way.proxy)),
         _ => None,
     };
-    if (view.doubt.is_some() || view.accepted) && !planted(Bug::PinForgotten) {
+    // What may be repeated anywhere is not pinned (decisions 2).
+    let pins = (view.doubt.is_some() || view.accepted) && !policy.method.is_safe();
+    if pins && !planted(Bug::PinForgotten) {
         let pinned = history.facts.iter().rev().find_map(used);
         let pinned = pinned.filter(|(_, same_way)| *same_way).map(|(addr, _)| addr);
         return pinned.or_else(|| found.first().copied());

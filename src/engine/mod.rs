@@ -10,6 +10,7 @@ pub mod entry;
 pub mod exchange;
 pub mod facts;
 pub mod fingerprint;
+pub mod gateway;
 pub mod json;
 pub mod location;
 pub mod moment;

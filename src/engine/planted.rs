@@ -29,6 +29,9 @@ bugs! {
     ConflictRejects: "a 409 or 412 counts as rejected";
     CutConfirms: "a 2xx whose body was cut counts as done";
     LoginPageConfirms: "an HTML page counts as done";
+    ProxyStatusUnasked: "Proxy-Status is believed though the profile does not trust it";
+    EveryReportProves: "every error in Proxy-Status proves that nothing was forwarded";
+    CrossingForgotten: "a redirect to another origin takes the credentials along";
     OddSuccessConfirms: "the success rule of the profile is not looked at";
     RedirectConfirms: "a 301, 302 or 303 counts as done";
     PartIsNothing: "a request that left in part counts as not sent";

@@ -35,6 +35,8 @@ pub struct Policy {
     pub sizes: Sizes,
     /// The user accepts that a run begins with a second execution (`--accept-duplicate`).
     pub accept_duplicate: bool,
+    /// Redirects of a GET or HEAD are followed (`-L`).
+    pub follow: bool,
 }
 
 impl Policy {
@@ -54,6 +56,7 @@ impl Policy {
             min_attempt: MIN_ATTEMPT,
             sizes: Sizes::default(),
             accept_duplicate: false,
+            follow: false,
         }
     }
 }
@@ -289,6 +292,8 @@ pub struct ClassifyRules {
     pub in_progress: Vec<u16>,
     /// Looked at first, in order; the first match wins.
     pub rules: Vec<Rule>,
+    /// Gateways are believed when they say that they did not forward the request (RFC 9209).
+    pub trust_proxy_status: bool,
 }
 
 /// One `[[classify.rule]]`. All stated parts must match.

@@ -87,10 +87,14 @@ reasons! {
     NotASuccess = "not_a_success", "a success status, but not what the profile calls a success";
     Html = "html", "an HTML page in answer to a JSON request: a login page or a captive portal";
     PartialSuccess = "partial_success", "a partial or unusual success";
-    Redirect = "redirect", "a redirect, which is not followed for this method";
+    Redirect = "redirect", "a redirect, which is not followed";
     RedirectElsewhere = "redirect_elsewhere", "a redirect to another origin, which is not followed";
-    RedirectHop = "redirect_hop", "a redirect on the same origin";
-    TooManyRedirects = "too_many_redirects", "more than three redirects";
+    RedirectHop = "redirect_hop", "a redirect that is followed";
+    TooManyRedirects = "too_many_redirects", "too many redirects in a row";
+    RedirectLoop = "redirect_loop", "the redirects lead in a circle";
+    RedirectInsecure = "redirect_insecure", "a redirect from https to http, which is never followed";
+    RedirectNowhere = "redirect_nowhere", "a redirect that names no place to go to";
+    NotForwarded = "not_forwarded", "a gateway says that the request never reached the partner";
     Credentials = "credentials", "the credentials were refused";
     RateLimited = "rate_limited", "too many requests";
     Unavailable = "unavailable", "the partner is unavailable";

@@ -20,6 +20,24 @@ const HEAD_MAX_BYTES: usize = 128 * 1024;
 /// Who asks, where the user does not say: some partners refuse a request without it.
 const AGENT: &str = concat!("abide/", env!("CARGO_PKG_VERSION"));
 
+/// Fields that another origin may see after a redirect; every other one may be a credential.
+const HARMLESS: &[&str] = &[
+    "accept",
+    "accept-language",
+    "cache-control",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-unmodified-since",
+    "range",
+    "user-agent",
+];
+
+/// Returns whether a field goes along to another origin.
+fn crosses(header: &Header) -> bool {
+    !header.value.is_secret() && HARMLESS.iter().any(|name| header.name.eq_ignore_ascii_case(name))
+}
+
 /// One request, ready to be sent.
 pub(super) struct Outgoing {
     request: Request,
@@ -35,6 +53,10 @@ impl Outgoing {
         let operation = call.operation;
         let request = &operation.request;
         let url = parse_url(call.hop.unwrap_or(request.url.sent.expose()))?;
+        if call.crossed {
+            let harmless: Vec<Header> = request.headers.iter().filter(|header| crosses(header)).cloned().collect();
+            return Outgoing::new(request.method.as_str(), url, fields(&harmless, 0)?, Bytes::new());
+        }
         let mut headers = fields(&request.headers, request.body.len())?;
         announce(&mut headers, call)?;
         let body = Bytes::from_owner(Arc::clone(&request.body));
@@ -198,7 +220,7 @@ mod tests {
     fn built(operation: &Operation, hop: Option<&str>) -> Result<Outgoing, Failure> {
         let limits =
             Limits { connect: LIMIT, write: LIMIT, read: LIMIT, body: LIMIT, whole: LIMIT, whole_is: Limit::Attempt };
-        Outgoing::attempt(&Call { operation, a: 3, to: None, hop, limits })
+        Outgoing::attempt(&Call { operation, a: 3, to: None, hop, crossed: false, limits })
     }
 
     fn field<'o>(outgoing: &'o Outgoing, name: &str) -> Option<&'o str> {
@@ -245,6 +267,32 @@ mod tests {
         let operation = operation("POST", "http://a.example/one", vec![], b"{}");
         let outgoing = built(&operation, Some("http://a.example/two")).expect("builds");
         assert_eq!(outgoing.url().as_str(), "http://a.example/two");
+    }
+
+    #[test]
+    fn to_another_origin_goes_only_what_is_known_to_be_harmless() {
+        let secret = Guarded { sent: Secret::new("text/s3cret"), stored: "$masked".into(), shown: "***".into() };
+        let headers = vec![
+            header("Authorization", "Bearer s3cret"),
+            header("Cookie", "id=s3cret"),
+            header("X-Own-Token", "s3cret"),
+            header("Idempotency-Key", "k-1"),
+            header("Accept-Language", "de"),
+            header("User-Agent", "x/1"),
+            Header { name: "Accept".into(), value: secret },
+        ];
+        let mut operation = operation("GET", "http://a.example/", headers, b"s3cret");
+        operation.announce = Announce { attempt: Some("X-Attempt".into()), time_left_ms: None };
+        let limits =
+            Limits { connect: LIMIT, write: LIMIT, read: LIMIT, body: LIMIT, whole: LIMIT, whole_is: Limit::Attempt };
+        let hop = Some("http://b.example/");
+        let call = Call { operation: &operation, a: 1, to: None, hop, crossed: true, limits };
+        let Ok(outgoing) = Outgoing::attempt(&call) else { panic!("it can be built") };
+        let mut names: Vec<&str> = outgoing.request.headers().keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept-language", "user-agent"]);
+        let body = outgoing.request.body().expect("every request has one");
+        assert_eq!(http_body::Body::size_hint(body).exact(), None, "an empty body says nothing of its size");
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) const STATUS: &[&str] =
 pub(super) const STATUS_RULE: &[&str] = &["status", "pointer", "equals", "same"];
 pub(super) const SUCCESS: &[&str] = &["content_type", "pointer", "equals"];
 pub(super) const ERROR: &[&str] = &["message"];
-pub(super) const CLASSIFY: &[&str] = &["refused", "retry_in_doubt", "in_progress", "rule"];
+pub(super) const CLASSIFY: &[&str] = &["refused", "retry_in_doubt", "in_progress", "trust_proxy_status", "rule"];
 pub(super) const RULE: &[&str] = &["status", "header", "pointer", "equals", "means"];
 pub(super) const AUTH: &[&str] = &[
     "scheme",

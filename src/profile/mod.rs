@@ -235,6 +235,7 @@ impl Profile {
             min_attempt: rules.min_attempt(),
             sizes: self.sizes,
             accept_duplicate: false,
+            follow: false,
         }
     }
 

@@ -234,6 +234,9 @@ pub(super) fn classify(section: &Section<'_>, common: &ClassifyRules) -> Result<
             }
         }
     }
+    if let Some(field) = section.get("trust_proxy_status") {
+        rules.trust_proxy_status = field.flag()?;
+    }
     if let Some(field) = section.get("rule") {
         rules.rules = field.sections(known::RULE)?.iter().map(rule).collect::<Result<Vec<_>, _>>()?;
     }

@@ -90,6 +90,7 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("idempotency.max_len", idempotency.max_len.to_string()),
         ("idempotency.retention", "(not stated: 1h is trusted)".into()),
         ("idempotency.settle", duration(idempotency.settle)),
+        ("classify.trust_proxy_status", "false".into()),
         ("limits.response_bytes", bytes(sizes.response_bytes)),
         ("limits.stored_body_bytes", bytes(sizes.stored_body_bytes)),
         ("proxy.from_env", "true".into()),

@@ -8,6 +8,7 @@ use abide::engine::exchange::Stages;
 use abide::engine::facts::{About, Asked, Finished, Pause, Waiting};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
+use abide::engine::reason::Reason;
 use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Evidence, Side, Verdict};
 use std::net::SocketAddr;
@@ -15,11 +16,14 @@ use std::time::Duration;
 
 /// How much an attempt's line tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
+pub enum Detail<'a> {
     /// What happened and what it proves.
     Short,
     /// The address, the stages and the library's words too.
-    Long,
+    Long {
+        /// Who answered in the partner's place, or may have.
+        gateway: Option<&'a str>,
+    },
 }
 
 /// The way that an attempt takes.
@@ -32,7 +36,7 @@ pub struct Taken {
 }
 
 /// Returns the line about an attempt that ended.
-pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: Detail) -> String {
+pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: Detail<'_>) -> String {
     let through = way.proxy.as_ref().map(|proxy| format!(" through the proxy {proxy}")).unwrap_or_default();
     let mut line = format!("{key}: attempt {}{through}: {}", finished.a, happened(finished));
     let proves = proves(finished);
@@ -42,7 +46,10 @@ pub fn attempt(key: &IdempotencyKey, finished: &Finished, way: &Taken, detail: D
     if let Some(side) = finished.side.filter(|_| !proves.is_empty()) {
         line += &format!(" ({})", side_words(side));
     }
-    if detail == Detail::Long {
+    if let Detail::Long { gateway } = detail {
+        if let Some(gateway) = gateway {
+            line += &format!(" [{gateway}]");
+        }
         if let Some(addr) = way.addr {
             line += &format!(" [{addr}]");
         }
@@ -67,7 +74,10 @@ pub fn happened(finished: &Finished) -> String {
     match finished.http {
         Some(http) if finished.done == Some(true) && !finished.replayed => format!("{http} in {took}"),
         Some(http) if finished.done == Some(true) => format!("{http} in {took}, a stored answer"),
-        Some(http) => format!("{http} in {took}, {words}"),
+        Some(http) => match &finished.hop {
+            Some(hop) => format!("{http} in {took}, a redirect, followed to {hop}"),
+            None => format!("{http} in {took}, {words}"),
+        },
         None if finished.ms == 0 => format!("{words}, at once"),
         None => format!("{words}, after {took}"),
     }
@@ -174,6 +184,8 @@ pub fn verdict(known: &Known<'_>, told: &Verdicted<'_>) -> String {
         return lines.remove(0);
     }
     lines.extend(evidence(known));
+    lines.extend(known.gateway());
+    lines.extend(points_to(known));
     lines.extend(told.message.map(|message| format!("the partner says: {message}")));
     lines.extend(known.settled().and_then(|settled| cause(known, settled.cause, told)));
     lines.push(format!("next: {}", told.advice.words));
@@ -182,6 +194,15 @@ pub fn verdict(known: &Known<'_>, told: &Verdicted<'_>) -> String {
         text += &format!("\n        {command}");
     }
     text
+}
+
+/// Returns where a redirect points that was not followed, and what would follow it.
+fn points_to(known: &Known<'_>) -> Option<String> {
+    let place = known.points_to()?;
+    let is_read = matches!(&*known.opened().method, "GET" | "HEAD");
+    let not_asked = known.last().is_some_and(|last| last.reason == Reason::Redirect);
+    let follow = if is_read && not_asked { "; -L follows redirects" } else { "" };
+    Some(format!("it points to {place}{follow}"))
 }
 
 fn headline(verdict: Verdict, paint: Paint) -> String {
@@ -275,7 +296,6 @@ pub fn quoted(http: u16, body: &str) -> Option<String> {
 mod tests {
     use super::*;
     use abide::engine::facts::Again;
-    use abide::engine::reason::Reason;
 
     fn finished(reason: Reason, evidence: Evidence, http: Option<u16>) -> Finished {
         Finished {

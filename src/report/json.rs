@@ -121,6 +121,8 @@ pub struct Standing<'a> {
     pub retry_at: Option<Timestamp>,
     /// The proxy that the newest attempt passed by, as `host:port`; null for none.
     pub proxy: Option<&'a str>,
+    /// Who answered in the partner's place at the end of the newest run, or may have, in words.
+    pub gateway: Option<String>,
     /// The method.
     pub method: &'a str,
     /// The URL, secrets masked.
@@ -164,6 +166,7 @@ impl<'a> Standing<'a> {
             attempts: known.attempts(),
             retry_at: settled.and_then(|settled| settled.retry_at),
             proxy: known.started().and_then(|started| started.proxy.as_deref()),
+            gateway: known.gateway(),
             method: &opened.method,
             url: &opened.url,
             opened_at: known.opened_at(),

@@ -1,6 +1,9 @@
 //! What is known about one operation: a fold over its facts, for every surface the same.
 
+use abide::engine::exchange::Headers;
 use abide::engine::facts::{Fact, Finished, History, Opened, Owner, Recorded, Settled, Started};
+use abide::engine::gateway;
+use abide::engine::location;
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::{IdempotencyKey, PartnerName};
 use abide::engine::verdict::Verdict;
@@ -122,6 +125,21 @@ impl Known<'_> {
             Fact::Started(started) => Some(started),
             _ => None,
         })
+    }
+
+    /// Returns who answered in the partner's place at the end of the newest run, or may have.
+    pub fn gateway(&self) -> Option<String> {
+        let http = self.last()?.http?;
+        let response = self.settled()?.response.as_ref()?;
+        gateway::diagnosis(http, &Headers(response.headers.clone()))
+    }
+
+    /// Returns where the redirect points that ended the newest run: host and path.
+    pub fn points_to(&self) -> Option<String> {
+        self.last()?.http.filter(|http| (300..400).contains(http))?;
+        let response = self.settled()?.response.as_ref()?;
+        let (_, location) = response.headers.iter().find(|(name, _)| &**name == "location")?;
+        Some(location::shown(location).replace(char::is_control, "?"))
     }
 
     /// Returns when the newest run has to end.

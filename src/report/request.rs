@@ -1,7 +1,6 @@
 //! A request as text: as a curl line, and as what a dry run shows. Secrets are masked.
 
 use abide::engine::operation::Operation;
-use abide::engine::operation::TlsPaths;
 use abide::engine::secret::Mask;
 use abide::engine::units::show_rounded;
 use std::time::Duration;
@@ -12,8 +11,9 @@ pub fn shell_word(word: &str) -> String {
     if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
 
-/// Returns a curl line that sends the same request once, within `limit`; masked values stand as `***`.
-pub fn curl_line(operation: &Operation, tls: &TlsPaths, limit: Duration, mask: &Mask) -> String {
+/// Returns a curl line that sends the same request once, within `limit`; masked values stand as `***`. `way` holds the
+/// words that say how the partner is reached and trusted.
+pub fn curl_line(operation: &Operation, way: &[String], limit: Duration, mask: &Mask) -> String {
     let request = &operation.request;
     let mut words = vec!["curl".to_owned()];
     let has_body = !request.body.is_empty();
@@ -24,9 +24,7 @@ pub fn curl_line(operation: &Operation, tls: &TlsPaths, limit: Duration, mask: &
         method => words.extend(["-X".into(), method.to_owned()]),
     }
     words.extend(["--max-time".into(), format!("{}", limit.as_secs_f64())]);
-    for (flag, path) in [("--cacert", &tls.ca), ("--cert", &tls.cert), ("--key", &tls.key)] {
-        words.extend(path.iter().flat_map(|path| [flag.into(), shell_word(path)]));
-    }
+    words.extend(way.iter().map(|word| shell_word(word)));
     words.push(shell_word(&request.url.shown));
     for header in &request.headers {
         words.extend(["-H".into(), shell_word(&format!("{}: {}", header.name, mask.hide(&header.value.shown)))]);
@@ -125,13 +123,13 @@ mod tests {
 
     #[test]
     fn the_curl_line_is_quoted_and_masked() {
-        let tls = TlsPaths { ca: Some("my ca.pem".into()), ..TlsPaths::default() };
-        let line = curl_line(&operation("POST", b"@it's"), &tls, Duration::from_millis(1500), &Mask::default());
+        let way = ["--cacert", "my ca.pem", "-L"].map(String::from);
+        let line = curl_line(&operation("POST", b"@it's"), &way, Duration::from_millis(1500), &Mask::default());
         assert_eq!(
             line,
-            r"curl --max-time 1.5 --cacert 'my ca.pem' 'http://h/a?b=c&d=e' -H 'Authorization: ***' -H 'X-Name: O'\''Neil' -H 'Content-Type:' --data-raw '@it'\''s'"
+            r"curl --max-time 1.5 --cacert 'my ca.pem' -L 'http://h/a?b=c&d=e' -H 'Authorization: ***' -H 'X-Name: O'\''Neil' -H 'Content-Type:' --data-raw '@it'\''s'"
         );
-        let line = curl_line(&operation("DELETE", b""), &TlsPaths::default(), Duration::from_secs(1), &Mask::default());
+        let line = curl_line(&operation("DELETE", b""), &[], Duration::from_secs(1), &Mask::default());
         assert!(line.starts_with("curl -X DELETE --max-time 1 "), "{line}");
     }
 

@@ -35,6 +35,7 @@ fn what_is_wrong_with_the_arguments_is_said_in_a_sentence_with_a_hint() {
         with(&["-x", "https://proxy.example:443"]),
         with(&["-x", "http://bob:s3cret@proxy.example"]),
         with(&["--resolve", "api.example:192.0.2.7"]),
+        with(&["-L"]),
         with(&["-p", "nowhere"]),
         refused(&sandbox, &["send", "POST", "/orders", "-d", "1"]),
         refused(&sandbox, &["send", "POST", "api.example/orders", "-d", "1"]),

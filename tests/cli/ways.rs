@@ -77,3 +77,40 @@ fn a_given_address_is_dialled_and_the_host_stays() {
     assert_eq!(code, 0);
     assert_eq!(partner.seen().requests[0].header("host"), Some(format!("partner.test:{port}").as_str()));
 }
+
+#[test]
+fn a_gateway_that_answers_in_the_partners_place_is_named() {
+    let sandbox = Sandbox::new();
+    let report = "edge; error=connection_refused; details=\"no listener\"";
+    let refusal = Reply::status(502).header("Proxy-Status", report);
+    let partner = Host::start(Script::always(Turn::not_done(Act::Answer(refusal))));
+    let words = "answered by a gateway, not by the partner: edge reports connection_refused (no listener)";
+    let text = sandbox.run(&order(&partner.url("/orders"), &["-v"]));
+    assert!(text.contains(&format!("[{words}]")), "the attempt: {text}");
+    assert!(text.contains(&format!("\n    {words}\n")) && text.ends_with("exit 4"), "the verdict: {text}");
+    let (_, json) = sandbox.status(&["status", "k1", "--ledger", "l.jsonl", "--format", "json"]);
+    assert!(json.contains(&format!("\"gateway\":\"{words}\"")), "{json}");
+
+    sandbox.write("trusting.toml", "[classify]\ntrust_proxy_status = true\n");
+    let again = ["send", "POST", &partner.url("/orders"), "--json", "{}", "--ledger", "l.jsonl", "--max-attempts", "1"];
+    let text = sandbox.run(&[&again[..], &["-p", "trusting.toml", "--key", "k2"]].concat());
+    assert!(
+        text.contains("a gateway says that the request never reached the partner") && text.ends_with("exit 3"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_redirect_says_where_it_points_and_what_follows_it() {
+    let sandbox = Sandbox::new();
+    let partner = Host::start(Script::always(Turn::not_done(Act::Answer(Reply::redirect(302, "/v2?sig=s3cret")))));
+    let url = partner.url("/v1");
+    let text = sandbox.run(&["send", &url, "--ledger", "none"]);
+    assert!(text.contains("it points to /v2; -L follows redirects\n") && text.ends_with("exit 3"), "{text}");
+    let text = sandbox.run(&["send", &url, "-L", "--ledger", "l.jsonl"]);
+    assert!(text.contains(&format!("a redirect, followed to {}", partner.url("/v2?***"))), "{text}");
+    assert!(text.contains("the redirects lead in a circle") && text.ends_with("exit 3"), "{text}");
+    assert!(!text.contains("s3cret"), "{text}");
+    assert!(!sandbox.read("l.jsonl").contains("s3cret"), "{}", sandbox.read("l.jsonl"));
+    assert_eq!(partner.seen().heads, 3);
+}

@@ -138,6 +138,7 @@ impl Case {
         policy.min_attempt = chance.pick(&[1, 50, 250].map(Duration::from_millis));
         policy.sizes = Sizes::default();
         policy.status = status;
+        policy.follow = policy.method.is_safe() && chance.odds(60);
         let truth = truth(chance, &policy, keys, natural);
         Case {
             truth,
@@ -208,6 +209,7 @@ fn classify(chance: &mut Chance, natural: bool) -> ClassifyRules {
         retry_in_doubt: if chance.odds(30) { vec![500] } else { Vec::new() },
         in_progress: if !natural && chance.odds(30) { vec![409] } else { Vec::new() },
         rules: if natural && chance.odds(60) { vec![duplicate] } else { Vec::new() },
+        trust_proxy_status: chance.odds(40),
     }
 }
 

@@ -47,6 +47,7 @@ enum Fate {
     ExecutedLate,
     Swallowed,
     GatewayFails,
+    NeverForwarded,
     RateLimited,
     Unauthorized,
     Unavailable,
@@ -65,7 +66,7 @@ enum Fate {
     Misdirected,
 }
 
-const BAD_FATES: [Fate; 27] = [
+const BAD_FATES: [Fate; 28] = [
     Fate::Slow,
     Fate::NoConnection,
     Fate::NoConnection,
@@ -76,6 +77,7 @@ const BAD_FATES: [Fate; 27] = [
     Fate::ExecutedLate,
     Fate::Swallowed,
     Fate::GatewayFails,
+    Fate::NeverForwarded,
     Fate::RateLimited,
     Fate::RateLimited,
     Fate::Unauthorized,
@@ -174,6 +176,7 @@ impl Journey<'_> {
                 self.arrives(Will::Execute);
                 self.gateway()
             }
+            Fate::NeverForwarded => self.never_forwarded(),
             Fate::AnswerCut => self.cut(),
             Fate::RateLimited => self.refusal(429),
             Fate::Unauthorized => self.refusal(401),
@@ -316,8 +319,41 @@ impl Journey<'_> {
         let statuses: &[u16] = if refuses { &[500, 502, 504, 408] } else { &[500, 502, 503, 503, 504, 408] };
         let status = self.world.chance.pick(statuses);
         let ends = self.soon();
-        let (shown, floor) = self.world.retry_later(ends, answer(status, Body::Error));
+        let reported = self.reported(answer(status, Body::Error));
+        let (shown, floor) = self.world.retry_later(ends, reported);
         Plan { floor, ..Plan::open(ends, Outcome::Answered(shown)) }
+    }
+
+    /// Adds what the gateway reports, perhaps. One that the profile trusts may be vague and is never wrong; another may
+    /// have tried before, and reports its last try only.
+    fn reported(&mut self, shown: Answer) -> Answer {
+        const VAGUE: [&str; 5] = [
+            "gw; error=http_response_timeout",
+            "gw; error=connection_terminated",
+            "gw; error=proxy_internal_error",
+            "gw; error=connection_refused; received-status=200",
+            "origin-gw, edge; error=connection_refused",
+        ];
+        if !self.world.chance.odds(30) {
+            return shown;
+        }
+        let trusted = self.world.case.policy.classify.trust_proxy_status;
+        let vague = trusted || self.world.chance.odds(50);
+        let report = if vague { self.world.chance.pick(&VAGUE) } else { "gw; error=connection_refused" };
+        with(shown, "proxy-status", report)
+    }
+
+    /// Shows what a gateway says that never got the request to the partner.
+    fn never_forwarded(&mut self) -> Plan {
+        let rules = &self.world.case.policy.classify;
+        let (trusted, refused) = (rules.trust_proxy_status, rules.refused.contains(&503));
+        let status = self.world.chance.pick(&[502, 503, 504]);
+        let report = self.world.chance.pick(&["gw; error=connection_refused", "gw; error=dns_error, edge"]);
+        let ends = self.soon();
+        let reported = with(answer(status, Body::Error), "proxy-status", report);
+        let (shown, floor) = self.world.retry_later(ends, reported);
+        let ambiguous = !(trusted || refused && status == 503);
+        Plan { floor, ambiguous, ..Plan::certain(ends, Outcome::Answered(shown)) }
     }
 
     fn refusal(&mut self, status: u16) -> Plan {

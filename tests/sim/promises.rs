@@ -1,10 +1,12 @@
 //! What must hold, whatever the weather. The first broken promise of a story is kept.
 
+use crate::case::ORIGIN;
 use crate::watch::{Broken, Floor, Said, Send, Told};
 use crate::world::World;
 use abide::drive::{Call, Ended};
 use abide::engine::backoff::Jitter;
 use abide::engine::facts::{About, Fact, Finished, Recorded, Says, Settled};
+use abide::engine::location;
 use abide::engine::verdict::{Evidence, Verdict};
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,6 +54,10 @@ impl World {
         }
         self.watch_floors(process.id, true);
         self.watch_backoff(who, place, claim, call.hop.is_some());
+        let elsewhere = call.hop.is_some_and(|hop| location::origin(hop) != location::origin(ORIGIN));
+        if elsewhere && !call.crossed {
+            self.broke("credentials stay with their origin", || format!("attempt {}", call.a));
+        }
         let send = Send {
             process: process.id,
             place,
@@ -171,7 +177,8 @@ impl World {
         let attempts = self.watch.sends.iter().filter(of_run).filter(|send| !send.is_hop).count();
         let hops = self.watch.sends.iter().rev().take_while(|send| send.is_hop).count();
         let allowed = usize::try_from(self.case.policy.retry.max_attempts).expect("few attempts");
-        if attempts > allowed || hops > 3 {
+        let most = if self.case.policy.method.is_safe() { 10 } else { 3 };
+        if attempts > allowed || hops > most {
             self.broke("no more attempts than allowed", || format!("{attempts} of {allowed}, {hops} hops"));
         }
     }

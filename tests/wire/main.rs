@@ -14,3 +14,4 @@ mod run;
 mod secure;
 mod status;
 mod tls;
+mod ways;

@@ -47,6 +47,9 @@ pub struct ReplayArgs {
     /// What is risked.
     #[command(flatten)]
     pub risk: RiskArgs,
+    /// Pass by this proxy, as with `abide send`; without it [proxy] of the profile or the environment counts
+    #[arg(short = 'x', long, value_name = "URL")]
+    pub proxy: Option<String>,
     /// The body of operations of which the ledger keeps only a hash; it is checked against that
     #[arg(short, long, value_name = "DATA|@FILE|-", allow_hyphen_values = true)]
     pub data: Option<String>,

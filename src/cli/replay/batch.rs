@@ -196,7 +196,7 @@ impl Batch<'_> {
         let settings = self.settings(mask.clone(), job.policy.sizes, &job.tls);
         let settings = WireSettings { proxies: job.proxies.clone(), ..settings };
         wire.serve(settings, Reuse::of(&history, &job.policy, clock.now()));
-        let mut watcher = self.watcher(member, deadline);
+        let mut watcher = self.watcher(member, deadline, mask.clone());
         let terms = Terms { policy: &job.policy, deadline, mask: &mask };
         let began = clock.now().steady;
         let ports = Ports { transport: wire, clock, entropy: chance, observer: &mut watcher };
@@ -226,7 +226,7 @@ impl Batch<'_> {
         WireSettings { answer_max_bytes: sizes.response_bytes, mask, wall, names, tls, proxies }
     }
 
-    fn watcher(&self, member: &Member, deadline: Deadline) -> Watcher<'_> {
+    fn watcher(&self, member: &Member, deadline: Deadline, mask: Mask) -> Watcher<'_> {
         Watcher {
             key: member.found.key.clone(),
             screen: self.session.screen.clone(),
@@ -236,6 +236,7 @@ impl Batch<'_> {
             events: self.events.clone(),
             deadline,
             asked_wait: None,
+            mask,
             way: Taken::default(),
         }
     }

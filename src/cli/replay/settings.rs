@@ -2,6 +2,7 @@
 
 use super::super::args::{LedgerChoice, ReplayArgs, StateFilter};
 use super::super::exit::Failure;
+use super::super::way::Way;
 use super::super::{Format, Session, ledger_place, limits, output, panics, plan, request};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
@@ -61,6 +62,8 @@ impl<'a> Settings<'a> {
         if args.show.events.as_deref() == Some("-") && session.format == Format::Json {
             return Err(Failure::usage("--events - and --format json both want stdout").hint("write --events FILE"));
         }
+        // A flag that names no proxy is said once, and not of every operation.
+        Way::read(args.proxy.as_deref(), None)?;
         let profile = plan::profile_of(args.profile.as_deref(), session)?.map(Rc::new);
         profile.iter().for_each(|profile| panics::hide(&profile.mask));
         Ok(Settings {

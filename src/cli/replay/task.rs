@@ -141,7 +141,8 @@ impl<'a> Planner<'a> {
             }
             (Err(error), _) => return Err(error.to_string()),
         };
-        let way = Way::read(None, profile.as_deref()).map_err(|failure| failure.error.to_string())?;
+        let way = Way::read(self.settings.args.proxy.as_deref(), profile.as_deref())
+            .map_err(|failure| failure.error.to_string())?;
         way.to(operation.request.url.sent.expose()).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
         let tls = self.tls(opened, profile.as_deref())?;

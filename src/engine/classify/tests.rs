@@ -3,6 +3,7 @@ use crate::engine::exchange::{Headers, Stages, Via};
 use crate::engine::json::Pointer;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::Method;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 fn policy(method: &str) -> Policy {
@@ -34,9 +35,14 @@ struct Past {
 }
 
 fn finding(policy: &Policy, answer: Answer, past: Past) -> Finding {
+    classify(&exchange(Outcome::Answered(answer)), &context(policy, past))
+}
+
+fn context(policy: &Policy, past: Past) -> Context<'_> {
+    static NO_SECRETS: LazyLock<Mask> = LazyLock::new(Mask::default);
     let Past { had_doubt, protected, hops } = past;
-    let context = Context { policy, url: "http://a.example/orders", had_doubt, protected, hops, json: true };
-    classify(&exchange(Outcome::Answered(answer)), &context)
+    let url = "http://a.example/orders";
+    Context { policy, url, had_doubt, protected, hops, trail: &[], mask: &NO_SECRETS, json: true }
 }
 
 fn of_status(method: &str, status: u16, past: Past) -> (Evidence, Option<bool>, Again, Option<Side>) {
@@ -173,6 +179,102 @@ fn a_redirected_read_is_not_done_by_configuration() {
     }
 }
 
+/// Where `-L` leads from `url` after `trail`, or why it leads nowhere.
+fn followed(url: &str, location: &str, trail: &[&str]) -> Result<String, Reason> {
+    let policy = Policy { follow: true, ..policy("GET") };
+    let trail: Vec<Box<str>> = trail.iter().map(|url| (*url).into()).collect();
+    let mut mask = Mask::default();
+    mask.add("s3cret-key");
+    let hops = trail.len().try_into().expect("a few");
+    let context = Context { url, trail: &trail, mask: &mask, ..context(&policy, Past { hops, ..NONE }) };
+    let answer = answer(302, &[("location", location)], "");
+    let found = classify(&exchange(Outcome::Answered(answer)), &context);
+    assert_eq!((found.evidence, found.again == Again::Yes), (Evidence::Refused, found.hop.is_some()));
+    found.hop.ok_or(found.reason)
+}
+
+#[test]
+fn a_read_is_followed_wherever_no_secret_goes_along() {
+    let from = "http://a.example/x";
+    for (url, location, expected) in [
+        (from, "/y", Ok("http://a.example/y")),
+        (from, "//b.example/y", Ok("http://b.example/y")),
+        (from, "https://a.example/x", Ok("https://a.example/x")),
+        ("https://a.example/x", "https://b.example/", Ok("https://b.example/")),
+        ("https://a.example/x", "http://a.example/x", Err(Reason::RedirectInsecure)),
+        ("https://a.example/x", "HTTP://a.example/x", Err(Reason::RedirectInsecure)),
+        (from, "http://b.example/?k=s3cret-key", Err(Reason::RedirectElsewhere)),
+        (from, "/?k=s3cret-key", Ok("http://a.example/?k=s3cret-key")),
+        (from, "http://bob:pw@a.example/", Err(Reason::RedirectNowhere)),
+        (from, "http://", Err(Reason::RedirectNowhere)),
+        (from, "mailto:a@b", Err(Reason::RedirectNowhere)),
+        (from, "", Err(Reason::RedirectNowhere)),
+        (from, "/x", Err(Reason::RedirectLoop)),
+    ] {
+        assert_eq!(followed(url, location, &[]), expected.map(str::to_owned), "{url} -> {location}");
+    }
+    assert_eq!(followed("http://a.example/2", "/1", &["http://a.example/1"]), Err(Reason::RedirectLoop));
+    let long: Vec<String> = (0..FOLLOWS_MAX).map(|n| format!("http://a.example/{n}")).collect();
+    let long: Vec<&str> = long.iter().map(String::as_str).collect();
+    assert_eq!(followed("http://a.example/9", "/new", &long), Err(Reason::TooManyRedirects));
+    assert!(followed("http://a.example/9", "/new", &long[1..]).is_ok());
+    for status in [300, 304, 305] {
+        let policy = Policy { follow: true, ..policy("GET") };
+        assert_eq!(finding(&policy, answer(status, &[("location", "/y")], ""), NONE).reason, Reason::Redirect);
+    }
+}
+
+#[test]
+fn a_gateway_is_believed_only_where_the_profile_trusts_it() {
+    const REFUSED: &str = "gw; error=connection_refused";
+    const TIMED_OUT: &str = "gw; error=http_response_timeout";
+    for (status, trusted, report, expected) in [
+        (502, true, REFUSED, (Evidence::Refused, Reason::NotForwarded, Again::Yes)),
+        (503, true, REFUSED, (Evidence::Refused, Reason::NotForwarded, Again::Yes)),
+        (504, true, REFUSED, (Evidence::Refused, Reason::NotForwarded, Again::Yes)),
+        (500, true, REFUSED, (Evidence::Refused, Reason::NotForwarded, Again::Yes)),
+        (502, false, REFUSED, (Evidence::InDoubt, Reason::Gateway, Again::Yes)),
+        (502, true, TIMED_OUT, (Evidence::InDoubt, Reason::Gateway, Again::Yes)),
+        (502, true, "origin, gw; error=dns_error", (Evidence::InDoubt, Reason::Gateway, Again::Yes)),
+        (409, true, REFUSED, (Evidence::InDoubt, Reason::Conflict, Again::No)),
+        (403, true, REFUSED, (Evidence::Answered, Reason::Rejected, Again::No)),
+        (200, true, REFUSED, (Evidence::Answered, Reason::Ok, Again::No)),
+    ] {
+        let mut policy = policy("POST");
+        policy.classify.trust_proxy_status = trusted;
+        let found = finding(&policy, answer(status, &[("proxy-status", report)], ""), NONE);
+        assert_eq!((found.evidence, found.reason, found.again), expected, "{status} {trusted} {report}");
+        assert_eq!(found.http, Some(status));
+    }
+    let mut policy = policy("POST");
+    policy.classify.trust_proxy_status = true;
+    policy.classify.rules = vec![Rule { status: Some(502), header: None, value: None, means: Means::InDoubt }];
+    let found = finding(&policy, answer(502, &[("proxy-status", REFUSED)], ""), NONE);
+    assert_eq!((found.evidence, found.reason), (Evidence::InDoubt, Reason::Rule), "a rule of the profile wins");
+}
+
+#[test]
+fn a_407_through_a_forwarding_proxy_is_the_proxys() {
+    for (via, reason) in [
+        (Via::Direct, Reason::Credentials),
+        (Via::Tunnel, Reason::Credentials),
+        (Via::Forward, Reason::ProxyCredentials),
+    ] {
+        let policy = policy("POST");
+        let exchange = Exchange { via, ..exchange(Outcome::Answered(answer(407, &[], ""))) };
+        assert_eq!(classify(&exchange, &context(&policy, NONE)).reason, reason, "{via:?}");
+    }
+}
+
+#[test]
+fn no_connection_in_time_through_a_proxy_says_so() {
+    let policy = policy("POST");
+    let fault = Fault::TimedOut(Limit::Connect);
+    let outcome = Outcome::Unanswered { sent: Sent::Nothing, stage: Stage::Connect, fault };
+    let reason = |via| classify(&Exchange { via, ..exchange(outcome.clone()) }, &context(&policy, NONE)).reason;
+    assert_eq!((reason(Via::Direct), reason(Via::Tunnel)), (Reason::ConnectTimeout, Reason::ProxyTimeout));
+}
+
 #[test]
 fn a_cut_success_is_no_confirmation_even_where_a_rule_says_so() {
     let mut rules = policy("POST");
@@ -307,6 +409,10 @@ fn what_never_left_is_not_sent_and_what_left_whole_is_in_doubt() {
         (Sent::Nothing, Stage::Tls, Reset, Evidence::NotSent, Again::Yes, Reason::TlsFailed),
         (Sent::Nothing, Stage::Connect, Proxy, Evidence::NotSent, Again::Yes, Reason::ProxyFailed),
         (Sent::Nothing, Stage::Connect, ProxyCredentials, Evidence::NotSent, Again::No, Reason::ProxyCredentials),
+        (Sent::Nothing, Stage::Resolve, ProxyNameUnknown, Evidence::NotSent, Again::Once, Reason::ProxyNameUnknown),
+        (Sent::Nothing, Stage::Connect, ProxyUnreachable, Evidence::NotSent, Again::Yes, Reason::ProxyUnreachable),
+        (Sent::Nothing, Stage::Connect, ProxyForbids, Evidence::NotSent, Again::No, Reason::ProxyForbids),
+        (Sent::Nothing, Stage::Connect, BeyondProxy, Evidence::NotSent, Again::Yes, Reason::BeyondProxy),
         (Sent::Nothing, Stage::Write, Closed, Evidence::NotSent, Again::Yes, Reason::ClosedBeforeSent),
         (Sent::Part, Stage::Write, TimedOut(Limit::Write), Evidence::Partial, Again::Yes, Reason::WriteTimeout),
         (Sent::Part, Stage::Write, Reset, Evidence::Partial, Again::Yes, Reason::ClosedWhileSending),
@@ -352,8 +458,7 @@ fn what_never_left_is_not_sent_and_what_left_whole_is_in_doubt() {
         (Sent::Whole, Stage::FirstByte, Other, Evidence::InDoubt, Again::Yes, Reason::Unanswered),
     ];
     let post = policy("POST");
-    let context =
-        Context { policy: &post, url: "http://a.example/", had_doubt: false, protected: false, hops: 0, json: false };
+    let context = Context { json: false, ..context(&post, NONE) };
     for (sent, stage, fault, evidence, again, reason) in rows {
         let found = classify(&exchange(Outcome::Unanswered { sent, stage, fault }), &context);
         assert_eq!(

@@ -146,6 +146,7 @@ means = "accepted"
     assert_eq!(rules.success, Some(BodyRule { content_type: Some("application/json".into()), value: Some(state) }));
     let rule = |status, header, means| Rule { status, header: Some(header), value: None, means };
     let expected = ClassifyRules {
+        trust_proxy_status: false,
         refused: vec![503],
         retry_in_doubt: vec![500],
         in_progress: vec![],
