@@ -18,10 +18,12 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 14] = [
+const CRATES: [(&str, &[&str]); 16] = [
     ("reqwest", &["net"]),
     ("hyper", &["net"]),
     ("hyper_util", &["net"]),
+    ("p12_keystore", &["net"]),
+    ("pkcs8", &["net"]),
     ("rustls", &["net"]),
     ("rustls_native_certs", &["net"]),
     ("tower_layer", &["net"]),

@@ -145,7 +145,7 @@ impl Reason {
                 "name a certificate and its key with --cert and --cert-key, or cert_file and key_file in [tls]"
             }
             Reason::ClientCertificate => "ask the partner which certificate it accepts: issuer, dates, registration",
-            Reason::NotTls => "look at scheme and port: is it http://, or another port?",
+            Reason::NotTls => "look at scheme and port: perhaps it is http://, or another port",
             Reason::TlsIncompatible => "ask the partner for TLS 1.2 or 1.3: nothing older is spoken",
             _ => return None,
         })

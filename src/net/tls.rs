@@ -5,6 +5,7 @@ mod hooks;
 
 pub use files::{TLS_FILE_MAX, TlsError, TlsFault, TlsFile, TlsFiles};
 
+use files::Named;
 pub(super) use hooks::SelfSigned;
 use hooks::{Judge, Sessions, Shown};
 use rustls::client::{Resumption, WebPkiServerVerifier};
@@ -97,7 +98,7 @@ struct Settings {
 #[derive(Debug)]
 enum Trust {
     System(SystemRoots),
-    Only(Arc<RootCertStore>),
+    Only(Named),
 }
 
 impl Default for Trust {
@@ -127,10 +128,12 @@ impl Tls {
     /// The first file that cannot be used.
     pub fn of(files: &TlsFiles, roots: SystemRoots) -> Result<Tls, TlsError> {
         let trust = match &files.ca {
-            Some(file) => Trust::Only(Arc::new(files::roots(file)?)),
+            Some(file) => Trust::Only(files::roots(file)?),
             None => Trust::System(roots),
         };
-        let shown = files.cert.as_ref().map(|cert| files::identity(cert, files.key.as_ref())).transpose()?;
+        let shown = files.cert.as_ref();
+        let identity = |cert| files::identity(cert, files.key.as_ref(), files.password.as_ref());
+        let shown = shown.map(identity).transpose()?;
         Ok(Tls(Arc::new(Settings { trust, shown, config: OnceLock::new() })))
     }
 
@@ -147,11 +150,11 @@ impl Tls {
     /// Why there is nobody to trust.
     pub(super) fn config(&self) -> Result<ClientConfig, Box<str>> {
         let build = || {
-            let roots = match &self.0.trust {
-                Trust::System(roots) => roots.store()?,
-                Trust::Only(roots) => Arc::clone(roots),
+            let trusted = match &self.0.trust {
+                Trust::System(roots) => Named { roots: roots.store()?, certificates: Arc::new([]) },
+                Trust::Only(named) => named.clone(),
             };
-            config(roots, self.0.shown.clone())
+            config(trusted, self.0.shown.clone())
         };
         self.0.config.get_or_init(build).clone()
     }
@@ -175,9 +178,9 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("ring has suites for TLS 1.2 and 1.3")
 }
 
-fn config(roots: Arc<RootCertStore>, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, Box<str>> {
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider()).build();
-    let judge = Judge(verifier.map_err(|why| why.to_string())?);
+fn config(trusted: Named, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, Box<str>> {
+    let webpki = WebPkiServerVerifier::builder_with_provider(trusted.roots, provider()).build();
+    let judge = Judge { webpki: webpki.map_err(|why| why.to_string())?, named: trusted.certificates };
     // "Dangerous" is a verifier that accepts more: this one accepts what webpki accepts.
     let builder = builder().dangerous().with_custom_certificate_verifier(Arc::new(judge));
     let mut config = builder.with_client_cert_resolver(Arc::new(Shown(shown)));
@@ -186,4 +189,30 @@ fn config(roots: Arc<RootCertStore>, shown: Option<Arc<CertifiedKey>>) -> Result
     // What leaves before the handshake is over could be repeated by whoever recorded it.
     config.enable_early_data = false;
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_leaves_before_the_handshake_is_over_and_only_http_1_1_is_offered() {
+        let issuer = rcgen::generate_simple_self_signed(vec!["a.example".into()]).expect("makes").cert.pem();
+        let ca = Some(TlsFile { name: "ca".into(), bytes: issuer.into_bytes().into() });
+        let tls = Tls::of(&TlsFiles { ca, ..TlsFiles::default() }, SystemRoots::default()).expect("a certificate");
+        let config = tls.config().expect("builds");
+        assert!(!config.enable_early_data);
+        assert_eq!(config.alpn_protocols, [ALPN]);
+        assert!(!Tls::unused().enable_early_data);
+    }
+
+    #[test]
+    fn a_file_of_the_system_that_holds_nothing_is_said_by_its_name() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("roots.pem");
+        let refused = |file: &Path| SystemRoots::of(Some(file.to_owned())).store().expect_err("nothing is in it");
+        assert!(refused(&file).starts_with(&format!("SSL_CERT_FILE {}: ", file.display())));
+        std::fs::write(&file, "words").expect("writes");
+        assert!(refused(&file).ends_with("it holds no certificate that can be used"));
+    }
 }

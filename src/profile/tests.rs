@@ -4,9 +4,11 @@ mod checks;
 mod examples;
 mod refusals;
 mod secrets;
+mod tls;
 mod values;
 
 use super::*;
+use crate::engine::secret::Secret;
 use std::collections::BTreeMap;
 
 /// A world of given variables, files and commands.

@@ -1,5 +1,6 @@
 //! An empty folder, a fixed seed and clock, and partners that misbehave: where the binary is run.
 
+use crate::secure::{Front, Lane};
 use abide::rehearse::partner::{Partner, Script, Seen};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -76,8 +77,11 @@ pub fn filters() -> Vec<(&'static str, &'static str)> {
         (r"waiting \d[\d.]*ms", "waiting [TIME]"),
         (r#""until":"[^"]*""#, r#""until":"[AT]""#),
         (r", at once\b", ", after [TIME]"),
-        (r"([\[,] ?)(resolve|connect|write|first byte|body) \d[\d.]*(ms|s)\b", "$1$2 [TIME]"),
-        (r#""(ms|took_ms|left_ms|limit_ms|resolve_us|connect_us|write_us|first_byte_us|body_us)":\d+"#, "\"$1\":0"),
+        (r"([\[,] ?)(resolve|connect|tls|write|first byte|body) \d[\d.]*(ms|s)\b", "$1$2 [TIME]"),
+        (
+            r#""(ms|took_ms|left_ms|limit_ms|resolve_us|connect_us|tls_us|write_us|first_byte_us|body_us)":\d+"#,
+            "\"$1\":0",
+        ),
         (r"v1:[0-9a-f]{64}", "v1:[FINGERPRINT]"),
         (r"process \d+ on [^\s;,]+", "process [PID] on [HOST]"),
         (r#""host":"[^"]*","boot":"[^"]*","pid":\d+"#, r#""host":"[HOST]","boot":"[BOOT]","pid":0"#),
@@ -93,13 +97,27 @@ pub struct Host {
 
 impl Host {
     pub fn start(script: Script) -> Host {
+        Host::begin(script, None)
+    }
+
+    /// Starts one that is spoken to over https.
+    pub fn secure(script: Script, lane: Lane) -> Host {
+        Host::begin(script, Some(lane))
+    }
+
+    fn begin(script: Script, lane: Option<Lane>) -> Host {
         let (address, started) = mpsc::channel();
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
             runtime.block_on(async {
                 let partner = Partner::start(script).expect("a free port");
-                address.send(partner.url("")).expect("the test waits");
+                let front = match lane {
+                    Some(lane) => Some(Front::before(partner.addr(), lane).await),
+                    None => None,
+                };
+                let url = front.as_ref().map_or_else(|| partner.url(""), |front| front.url(""));
+                address.send(url).expect("the test waits");
                 // An error means that the test is over without asking what was seen.
                 let _ = stopped.await;
                 partner.stop().await

@@ -53,6 +53,13 @@ impl Identity {
         Identity { cert: params.self_signed(&key).expect("makes"), key }
     }
 
+    /// Signed by itself as an issuer's, as `openssl req -x509` does it.
+    pub fn root(change: impl FnOnce(&mut CertificateParams)) -> Identity {
+        let (mut params, key) = Identity::parts(change);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Identity { cert: params.self_signed(&key).expect("makes"), key }
+    }
+
     pub fn expired() -> Identity {
         Identity::made(|params| params.not_after = date_time_ymd(2020, 1, 2))
     }

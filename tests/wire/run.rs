@@ -52,6 +52,12 @@ pub fn trusting() -> Tls {
     Tls::of(&TlsFiles { ca: Some(issuer()), ..TlsFiles::default() }, SystemRoots::default()).expect("a certificate")
 }
 
+/// Trusts a certificate, be it an issuer's or not.
+pub fn trusting_alone(identity: &Identity) -> Tls {
+    let ca = Some(TlsFile { name: "ca".into(), bytes: identity.cert.pem().into_bytes().into() });
+    Tls::of(&TlsFiles { ca, ..TlsFiles::default() }, SystemRoots::default()).expect("a certificate")
+}
+
 /// Trusts the same, and shows a certificate.
 pub fn showing(identity: &Identity) -> Tls {
     let file = |text: String| Some(TlsFile { name: "file".into(), bytes: text.into_bytes().into() });

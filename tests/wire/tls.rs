@@ -1,6 +1,6 @@
 //! Handshakes: what fails in them was not sent, and is told in words that help.
 
-use crate::run::{LIMITS, Ran, Sending, showing, trusting};
+use crate::run::{LIMITS, Ran, Sending, showing, trusting, trusting_alone};
 use crate::secure::{Front, Guests, Identity, Lane, STRANGER};
 use abide::engine::exchange::{Distrust, Ending, Fault, Limit, Sent, Stage};
 use abide::engine::reason::Reason;
@@ -75,6 +75,7 @@ async fn a_certificate_that_is_not_trusted_is_told_by_its_fault() {
         (Identity::elsewhere(), Distrust::Name, "it is for other.example, www.other.example, not for 127.0.0.1"),
         (stranger, Distrust::Issuer, ""),
         (Identity::alone(), Distrust::SelfSigned, "it has itself as its issuer"),
+        (Identity::root(|_| ()), Distrust::SelfSigned, "it has itself as its issuer"),
     ] {
         let run = through(Lane::showing(&identity), trusting()).await;
         unheard(&run, Stage::Tls, Fault::Certificate(why), 1);
@@ -130,4 +131,37 @@ async fn an_alert_about_our_certificate_clears_a_request_that_left_and_no_other_
     let (ran, seen) = through(lane, showing(&ours)).await;
     assert_eq!(ran.unanswered(), (Sent::Whole, Stage::FirstByte, Fault::Alert), "{:?}", ran.first().error);
     assert_eq!((ran.verdict, seen.heads), (Verdict::InDoubt, 0));
+}
+
+#[tokio::test]
+async fn a_certificate_that_signed_itself_is_trusted_where_it_is_named_and_only_for_its_names_and_its_time() {
+    for identity in [Identity::alone(), Identity::root(|_| ())] {
+        let (ran, seen) = through(Lane::showing(&identity), trusting_alone(&identity)).await;
+        assert_eq!((ran.verdict, seen.executions), (Verdict::Confirmed, 1), "{:?}", ran.first().error);
+    }
+    let elsewhere = Identity::root(|params| params.subject_alt_names.clear());
+    let ended = Identity::root(|params| params.not_after = rcgen::date_time_ymd(2020, 1, 2));
+    for (identity, why) in [(elsewhere, Distrust::Name), (ended, Distrust::Expired)] {
+        let run = through(Lane::showing(&identity), trusting_alone(&identity)).await;
+        unheard(&run, Stage::Tls, Fault::Certificate(why), 1);
+    }
+    let (named, shown) = (Identity::root(|_| ()), Identity::root(|_| ()));
+    let run = through(Lane::showing(&shown), trusting_alone(&named)).await;
+    assert_eq!((run.0.verdict, run.1.heads), (Verdict::NotDone, 0), "another certificate of the same name");
+}
+
+#[tokio::test]
+async fn a_kept_connection_over_https_carries_the_next_request_without_another_handshake() {
+    let partner = Partner::start(partner::Fault::Fine.script()).expect("starts");
+    let front = Front::before(partner.addr(), Lane::honest()).await;
+    let tls = trusting();
+    let sending = |key: &str| Sending { tls: tls.clone(), ..Sending::post(&front.url("/pay")).keyed().key(key) };
+    let mut worker = sending("k1").worker();
+    let first = sending("k1").run_on(&mut worker).await;
+    let second = sending("k2").run_on(&mut worker).await;
+    assert!(first.first().stages.tls_us.is_some() && second.first().stages.tls_us.is_none());
+    let other = Sending { tls: trusting(), ..sending("k3") }.run_on(&mut worker).await;
+    assert!(other.first().stages.tls_us.is_some(), "who trusts or shows something else has a connection of its own");
+    let seen = partner.stop().await;
+    assert_eq!((seen.connections, seen.executions), (2, 3));
 }

@@ -13,7 +13,9 @@ pub struct TlsArgs {
     /// SSL_CERT_FILE names another file of what this machine trusts.
     #[arg(long, value_name = "FILE")]
     pub cacert: Option<String>,
-    /// Show this client certificate: a PEM file with it and those between it and its issuer
+    /// Show this client certificate: a PEM file with it and those between it and its issuer, or PKCS#12
+    ///
+    /// What opens an encrypted key is stated in [tls] of a profile: key_password_env, _file or _command.
     #[arg(short = 'E', long, value_name = "FILE")]
     pub cert: Option<String>,
     /// The private key of --cert, unless that file holds it

@@ -77,6 +77,9 @@ impl Job {
     }
 }
 
+/// What says whom to trust and what to show: a profile, and the files that flags named.
+type TlsSources = (Option<PathBuf>, Option<Box<TlsPaths>>);
+
 /// Plans the operations of one replay.
 #[derive(Debug)]
 pub struct Planner<'a> {
@@ -84,7 +87,7 @@ pub struct Planner<'a> {
     chosen: &'a Chosen,
     session: &'a Session,
     now: Now,
-    tls: HashMap<(Option<PathBuf>, Option<Box<TlsPaths>>), Result<Tls, String>>,
+    tls: HashMap<TlsSources, Result<Tls, String>>,
     profiles: HashMap<Box<str>, Result<Rc<Profile>, String>>,
     controls: HashMap<PartnerName, Option<Control>>,
 }

@@ -89,7 +89,9 @@ pub(super) fn words(error: &Error) -> String {
         Error::InvalidCertificate(CertificateError::NotValidForNameContext { expected, presented }) => {
             format!("it is for {}, not for {}", names(presented), name(expected))
         }
-        Error::InvalidCertificate(CertificateError::Other(other)) if is_ca_as_server(&other.to_string()) => {
+        Error::InvalidCertificate(CertificateError::Other(other))
+            if other.to_string().contains("CaUsedAsEndEntity") =>
+        {
             "it is the certificate of an issuer (CA:TRUE), which is none of a server".into()
         }
         Error::InvalidCertificate(CertificateError::UnknownIssuer) => String::new(),
@@ -97,11 +99,6 @@ pub(super) fn words(error: &Error) -> String {
         Error::AlertReceived(alert) => format!("its alert: {alert:?}"),
         error => error.to_string(),
     }
-}
-
-/// webpki names this only in its text; a test holds it against the real one.
-fn is_ca_as_server(text: &str) -> bool {
-    text.contains("CaUsedAsEndEntity")
 }
 
 fn date(time: &UnixTime) -> String {

@@ -1,5 +1,7 @@
 //! Files about TLS: certificates to trust, and a certificate with its key to show.
 
+mod locked;
+
 use super::provider;
 use crate::engine::secret::Secret;
 use rustls::pki_types::pem::{self, PemObject, SectionKind};
@@ -60,7 +62,7 @@ pub enum TlsFault {
     TooLarge,
     /// It is DER, where PEM is expected.
     Der,
-    /// It is PKCS#12 (`.p12`, `.pfx`).
+    /// It is PKCS#12 (`.p12`, `.pfx`), which holds certificate and key, where something else is expected.
     Pkcs12,
     /// It holds no PEM at all.
     NotPem,
@@ -86,6 +88,8 @@ pub enum TlsFault {
     },
     /// The key is encrypted, and nothing opens it.
     Encrypted,
+    /// The password does not open the key.
+    Password,
     /// The key is encrypted in a way that cannot be read.
     OldEncryption,
 }
@@ -99,11 +103,9 @@ impl TlsFault {
             TlsFault::Der => {
                 "write it as PEM: openssl x509 -inform der -in FILE -out FILE.pem (openssl pkey for a key)"
             }
-            TlsFault::Pkcs12 => {
-                "write it as PEM into a file that only you can read: openssl pkcs12 -in FILE -nodes -out FILE.pem"
-            }
+            TlsFault::Pkcs12 => "name it as the certificate: it holds the key, too; certificates to trust are PEM",
             TlsFault::NotPem => "PEM is text with a block that begins with -----BEGIN",
-            TlsFault::Damaged => "copy the file again; each block ends with its own -----END line",
+            TlsFault::Damaged => "copy the file again; each block of PEM ends with its own -----END line",
             TlsFault::NoCertificate => "the block should begin with -----BEGIN CERTIFICATE-----",
             TlsFault::BadCertificate { .. } => "look at it: openssl x509 -text -in FILE",
             TlsFault::NoKey => "name the file of the private key: key_file in [tls], or --cert-key",
@@ -112,7 +114,9 @@ impl TlsFault {
             TlsFault::OtherKey { .. } => {
                 "compare them: openssl x509 -noout -pubkey -in CERT; openssl pkey -pubout -in KEY"
             }
-            TlsFault::Encrypted | TlsFault::OldEncryption => {
+            TlsFault::Encrypted => "state key_password_env or key_password_file in [tls] of a profile",
+            TlsFault::Password => "the password comes from key_password_env, _file or _command in [tls]",
+            TlsFault::OldEncryption => {
                 "decrypt it into a file that only you can read: openssl pkcs8 -topk8 -nocrypt -in KEY -out PLAIN"
             }
         }
@@ -125,9 +129,9 @@ impl fmt::Display for TlsFault {
             TlsFault::Empty => f.write_str("it is empty"),
             TlsFault::TooLarge => write!(f, "it is larger than {} MiB", TLS_FILE_MAX >> 20),
             TlsFault::Der => f.write_str("it is DER, not PEM"),
-            TlsFault::Pkcs12 => f.write_str("it is PKCS#12, not PEM"),
+            TlsFault::Pkcs12 => f.write_str("it is PKCS#12, which is none of the certificates to trust or a key alone"),
             TlsFault::NotPem => f.write_str("it is not PEM"),
-            TlsFault::Damaged => f.write_str("its PEM is damaged"),
+            TlsFault::Damaged => f.write_str("it is damaged"),
             TlsFault::NoCertificate => f.write_str("it holds no certificate"),
             TlsFault::BadCertificate { n } => write!(f, "certificate {n} in it cannot be used"),
             TlsFault::NoKey => f.write_str("it holds no private key"),
@@ -135,6 +139,7 @@ impl fmt::Display for TlsFault {
             TlsFault::BadKey => f.write_str("its private key cannot be used"),
             TlsFault::OtherKey { cert } => write!(f, "its key is not that of {cert}"),
             TlsFault::Encrypted => f.write_str("its key is encrypted, and no password is stated"),
+            TlsFault::Password => f.write_str("the password does not open its key"),
             TlsFault::OldEncryption => f.write_str("its key is encrypted in the old way of OpenSSL"),
         }
     }
@@ -148,20 +153,39 @@ impl fmt::Display for TlsError {
 
 impl std::error::Error for TlsError {}
 
+/// Certificates that are trusted.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    /// As issuers.
+    pub roots: Arc<RootCertStore>,
+    /// As themselves; empty for those of the system.
+    pub certificates: Arc<[CertificateDer<'static>]>,
+}
+
 /// Reads the certificates to trust. Every one in the file must be usable.
-pub(super) fn roots(file: &TlsFile) -> Result<RootCertStore, TlsError> {
-    let mut store = RootCertStore::empty();
-    for (at, certificate) in certificates(file)?.into_iter().enumerate() {
-        store.add(certificate).map_err(|_| file.refused(TlsFault::BadCertificate { n: at + 1 }))?;
+pub(super) fn roots(file: &TlsFile) -> Result<Named, TlsError> {
+    let mut roots = RootCertStore::empty();
+    let certificates = certificates(file)?;
+    for (at, certificate) in certificates.iter().enumerate() {
+        roots.add(certificate.clone()).map_err(|_| file.refused(TlsFault::BadCertificate { n: at + 1 }))?;
     }
-    Ok(store)
+    Ok(Named { roots: Arc::new(roots), certificates: certificates.into() })
 }
 
 /// Reads the certificate to show, with its key from `key`, or from the same file.
-pub(super) fn identity(cert: &TlsFile, key: Option<&TlsFile>) -> Result<Arc<CertifiedKey>, TlsError> {
-    let chain = certificates(cert)?;
+///
+/// `password` opens the key where it is encrypted.
+pub(super) fn identity(
+    cert: &TlsFile,
+    key: Option<&TlsFile>,
+    password: Option<&Secret>,
+) -> Result<Arc<CertifiedKey>, TlsError> {
     let holder = key.unwrap_or(cert);
-    let key = provider().key_provider.load_private_key(private_key(holder)?);
+    let (chain, key) = match key {
+        None if cert.is_pkcs12() => locked::pkcs12(cert, password)?,
+        _ => (certificates(cert)?, private_key(holder, password)?),
+    };
+    let key = provider().key_provider.load_private_key(key);
     let shown = CertifiedKey::new(chain, key.map_err(|_| holder.refused(TlsFault::BadKey))?);
     match shown.keys_match() {
         Err(rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
@@ -182,7 +206,7 @@ fn certificates(file: &TlsFile) -> Result<Vec<CertificateDer<'static>>, TlsError
     if found.is_empty() { Err(file.refused(TlsFault::NoCertificate)) } else { Ok(found) }
 }
 
-fn private_key(file: &TlsFile) -> Result<PrivateKeyDer<'static>, TlsError> {
+fn private_key(file: &TlsFile, password: Option<&Secret>) -> Result<PrivateKeyDer<'static>, TlsError> {
     if file.says(b"Proc-Type: 4,ENCRYPTED") {
         return Err(file.refused(TlsFault::OldEncryption));
     }
@@ -190,7 +214,7 @@ fn private_key(file: &TlsFile) -> Result<PrivateKeyDer<'static>, TlsError> {
     match (keys.next(), keys.next()) {
         (Some(key), None) => Ok(key),
         (Some(_), Some(_)) => Err(file.refused(TlsFault::Keys)),
-        (None, _) if file.says(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") => Err(file.refused(TlsFault::Encrypted)),
+        (None, _) if file.says(b"-----BEGIN ENCRYPTED PRIVATE KEY-----") => locked::pem(file, password),
         (None, _) => Err(file.refused(TlsFault::NoKey)),
     }
 }
@@ -209,16 +233,22 @@ impl TlsFile {
             return Err(self.refused(TlsFault::Empty));
         }
         if !self.says(b"-----BEGIN ") {
-            // A DER certificate, key or PKCS#12 is one long sequence; version 3 comes first in PKCS#12 alone.
-            let fault = match *self.bytes {
-                [0x30, 0x82, _, _, 2, 1, 3, ..] | [0x30, 0x80, 2, 1, 3, ..] => TlsFault::Pkcs12,
+            return Err(self.refused(match *self.bytes {
+                _ if self.is_pkcs12() => TlsFault::Pkcs12,
+                // A DER certificate or key is one long sequence.
                 [0x30, ..] => TlsFault::Der,
                 _ => TlsFault::NotPem,
-            };
-            return Err(self.refused(fault));
+            }));
         }
         let sections: Result<Vec<_>, pem::Error> = <(SectionKind, Vec<u8>)>::pem_slice_iter(&self.bytes).collect();
         sections.map_err(|_| self.refused(TlsFault::Damaged))
+    }
+
+    /// Returns whether it is a sequence that begins with version 3, as PKCS#12 alone does.
+    ///
+    /// Source: RFC 7292 4.
+    fn is_pkcs12(&self) -> bool {
+        matches!(*self.bytes, [0x30, 0x82, _, _, 2, 1, 3, ..] | [0x30, 0x80, 2, 1, 3, ..])
     }
 
     fn says(&self, words: &[u8]) -> bool {

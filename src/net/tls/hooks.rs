@@ -4,9 +4,10 @@ use crate::net::marks::Marks;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{
     ClientSessionMemoryCache, ClientSessionStore, ResolvesClientCert, Tls12ClientSessionValue, Tls13ClientSessionValue,
-    WebPkiServerVerifier,
+    WebPkiServerVerifier, verify_server_name,
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
 use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, DigitallySignedStruct, Error, NamedGroup, OtherError, SignatureScheme};
 use std::fmt;
@@ -86,9 +87,33 @@ impl fmt::Display for SelfSigned {
 
 impl std::error::Error for SelfSigned {}
 
-/// Accepts what webpki accepts, and tells a certificate that signed itself from one of an unknown issuer.
+/// Accepts what webpki accepts, and a server that shows the very certificate which was named to be trusted. Tells a
+/// certificate that signed itself from one of an unknown issuer.
 #[derive(Debug)]
-pub(super) struct Judge(pub Arc<WebPkiServerVerifier>);
+pub(super) struct Judge {
+    /// Who judges first.
+    pub webpki: Arc<WebPkiServerVerifier>,
+    /// The certificates that were named one by one; empty for those of the system.
+    pub named: Arc<[CertificateDer<'static>]>,
+}
+
+impl Judge {
+    /// Judges a server that shows the certificate of an issuer, as `openssl req -x509` makes it. webpki refuses that
+    /// whoever trusts it, after it has looked at the dates; the handshake proves that the server has the key.
+    ///
+    /// Source: `check_issuer_independent_properties` in rustls-webpki 0.103 src/verify_cert.rs.
+    fn itself(&self, certificate: &CertificateDer<'_>, name: &ServerName<'_>) -> Option<Result<(), Error>> {
+        let named = self.named.iter().find(|named| ***named == **certificate)?;
+        Some(ParsedCertificate::try_from(named).and_then(|parsed| verify_server_name(&parsed, name)))
+    }
+}
+
+/// Returns whether webpki refused a certificate because it is an issuer's. It says so in its text only; a test holds
+/// the text against the real one.
+fn is_an_issuers(why: &Error) -> bool {
+    let Error::InvalidCertificate(CertificateError::Other(other)) = why else { return false };
+    other.to_string().contains("CaUsedAsEndEntity")
+}
 
 impl ServerCertVerifier for Judge {
     fn verify_server_cert(
@@ -99,12 +124,19 @@ impl ServerCertVerifier for Judge {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.0.verify_server_cert(certificate, chain, name, ocsp, now).map_err(|why| match why {
-            Error::InvalidCertificate(CertificateError::UnknownIssuer) if signed_itself(certificate) => {
-                Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))
-            }
-            why => why,
-        })
+        let why = match self.webpki.verify_server_cert(certificate, chain, name, ocsp, now) {
+            Ok(verified) => return Ok(verified),
+            Err(why) => why,
+        };
+        let is_an_issuers = is_an_issuers(&why);
+        if let Some(judged) = self.itself(certificate, name).filter(|_| is_an_issuers) {
+            return judged.map(|()| ServerCertVerified::assertion());
+        }
+        let is_unknown = matches!(why, Error::InvalidCertificate(CertificateError::UnknownIssuer));
+        match (is_an_issuers || is_unknown) && signed_itself(certificate) {
+            true => Err(Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(SelfSigned))))),
+            false => Err(why),
+        }
     }
 
     fn verify_tls12_signature(
@@ -113,7 +145,7 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls12_signature(message, certificate, signature)
+        self.webpki.verify_tls12_signature(message, certificate, signature)
     }
 
     fn verify_tls13_signature(
@@ -122,11 +154,11 @@ impl ServerCertVerifier for Judge {
         certificate: &CertificateDer<'_>,
         signature: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.0.verify_tls13_signature(message, certificate, signature)
+        self.webpki.verify_tls13_signature(message, certificate, signature)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        self.webpki.supported_verify_schemes()
     }
 }
 

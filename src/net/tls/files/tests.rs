@@ -33,9 +33,12 @@ fn a_file_to_trust_is_refused_in_words() {
         (b"", "ca: it is empty"),
         (b" \r\n", "ca: it is empty"),
         (b"hello", "ca: it is not PEM"),
-        (b"\x30\x82\x05\x05\x02\x01\x03\x30", "ca: it is PKCS#12, not PEM"),
+        (
+            b"\x30\x82\x05\x05\x02\x01\x03\x30",
+            "ca: it is PKCS#12, which is none of the certificates to trust or a key alone",
+        ),
         (made.cert.der(), "ca: it is DER, not PEM"),
-        (cut.as_bytes(), "ca: its PEM is damaged"),
+        (cut.as_bytes(), "ca: it is damaged"),
         (twisted.as_bytes(), "ca: certificate 1 in it cannot be used"),
         (key.as_bytes(), "ca: it holds no certificate"),
         (&vec![b'x'; TLS_FILE_MAX as usize + 1], "ca: it is larger than 4 MiB"),
@@ -75,4 +78,33 @@ fn no_content_is_ever_printed() {
     let made = made();
     let files = showing(made.cert.pem(), Some(made.signing_key.serialize_pem()));
     assert!(!format!("{files:?}").contains("BEGIN"));
+}
+
+#[test]
+fn a_key_behind_a_password_is_opened_by_that_password_alone() {
+    use p12_keystore::{Certificate, KeyStore, KeyStoreEntry, PrivateKey, PrivateKeyChain};
+    let made = made();
+    let (cert, key) = (made.cert.der(), made.signing_key.serialize_der());
+    let certs = [Certificate::from_der(cert).expect("reads")];
+    let chain = PrivateKeyChain::new("1", PrivateKey::from_der(&key).expect("reads"), certs);
+    let mut store = KeyStore::new();
+    store.add_entry("us", KeyStoreEntry::PrivateKeyChain(chain));
+    let pkcs12 = store.writer("sesame").encryption_iterations(10).mac_iterations(10).write().expect("writes");
+
+    let params = pkcs8::pkcs5::pbes2::Parameters::generate_pbkdf2_sha256_aes256cbc(10, b"saltsalt", [7; 16]);
+    let plain = pkcs8::PrivateKeyInfoRef::try_from(&*key).expect("PKCS#8");
+    let locked = plain.encrypt_with_params(params.expect("parameters"), "sesame").expect("encrypts");
+    let packed = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, locked.as_bytes());
+    let lines: Vec<&str> = packed.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).expect("ASCII")).collect();
+    let name = "ENCRYPTED PRIVATE KEY-----";
+    let pem = format!("-----BEGIN {name}\r\n{}\r\n-----END {name}\r\n", lines.join("\r\n"));
+
+    for files in [showing(&pkcs12, None), showing(made.cert.pem(), Some(pem))] {
+        let with = |word: &str| TlsFiles { password: Some(Secret::new(word)), ..files.clone() };
+        assert!(Tls::of(&with("sesame"), SystemRoots::default()).is_ok());
+        assert!(refusal(&with("open")).ends_with("the password does not open its key"));
+        assert!(refusal(&files).ends_with("its key is encrypted, and no password is stated"));
+    }
+    let cut = showing(&pkcs12[..pkcs12.len() / 2], None);
+    assert_eq!(refusal(&cut), "cert: it is damaged");
 }
