@@ -5,6 +5,7 @@
 #![cfg(feature = "net")]
 
 mod faults;
+mod late;
 mod operations;
 mod proxies;
 mod relay;
