@@ -1,0 +1,88 @@
+//! How long after its deadline a process is gone when the partner misbehaves.
+
+use super::process::quiet;
+use abide::rehearse::partner::{Fault, Partner};
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// The deadline of every send.
+const DEADLINE: Duration = Duration::from_millis(300);
+/// More than the kernel takes for a partner that never reads.
+///
+/// Source: transport.md 2 saw 3.9 MB taken on loopback.
+const BODY_BYTES: usize = 16 << 20;
+/// Sends to each partner.
+const SENDS: usize = 20;
+/// Those that keep a client beyond any deadline if it lets them.
+const FAULTS: [Fault; 10] = [
+    Fault::BlackHole,
+    Fault::NeverRead,
+    Fault::AllThenHang,
+    Fault::HalfHead,
+    Fault::DripHead,
+    Fault::ContinueFlood,
+    Fault::StalledBody,
+    Fault::DripBody,
+    Fault::GiantChunk,
+    Fault::Flood,
+];
+
+/// Prints how far the deadline is overshot, from the start of the process to its end.
+pub fn overshoot(abide: &Path, folder: &Path) {
+    let large = folder.join("large");
+    std::fs::write(&large, vec![b'x'; BODY_BYTES]).expect("room for a body");
+    let mut over = Vec::new();
+    for fault in FAULTS {
+        let body = if fault == Fault::NeverRead { format!("@{}", large.display()) } else { "x".into() };
+        let partner = Running::start(fault);
+        for n in 0..SENDS {
+            let began = Instant::now();
+            let mut command = send(abide, folder, &format!("{fault}-{n}"), &body);
+            let status = quiet(command.arg(&partner.url)).status().expect("starts");
+            assert!(!status.success(), "{fault} lets a send through");
+            over.push((began.elapsed().saturating_sub(DEADLINE), fault));
+        }
+    }
+    over.sort_unstable_by_key(|(late, _)| *late);
+    let (p99, (max, worst)) = (over[over.len() * 99 / 100 - 1].0, over[over.len() - 1]);
+    println!(
+        "| deadline overshot, {} sends to {} hostile partners, p99 | {p99:.2?} | | | 10 ms |",
+        over.len(),
+        FAULTS.len()
+    );
+    println!("| the same, longest ({worst}) | {max:.2?} | | | 50 ms |");
+}
+
+/// A partner on a thread of its own. Dropping it ends it.
+struct Running {
+    url: String,
+    _end: oneshot::Sender<()>,
+}
+
+impl Running {
+    fn start(fault: Fault) -> Running {
+        let (tell, told) = mpsc::channel();
+        let (end, ended) = oneshot::channel::<()>();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            runtime.block_on(async move {
+                let partner = Partner::start(fault.script()).expect("a free port");
+                tell.send(partner.url("/v1/pay")).expect("somebody waits");
+                // Its other half is dropped, and that is the sign.
+                let _ = ended.await;
+            });
+        });
+        Running { url: told.recv().expect("a partner starts"), _end: end }
+    }
+}
+
+fn send(abide: &Path, folder: &Path, key: &str, body: &str) -> Command {
+    let mut command = Command::new(abide);
+    command.arg("send").arg("--ledger").arg(folder.join("ledger.jsonl"));
+    command.args(["--deadline", "300ms", "--max-attempts", "1", "--key", key, "--data", body, "POST"]);
+    command.env("XDG_STATE_HOME", folder.join("state"));
+    command
+}
