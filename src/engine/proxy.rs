@@ -74,10 +74,11 @@ impl Proxy {
         format!("{}:{}", self.host, self.port)
     }
 
-    /// Hides its credentials wherever they turn up.
+    /// Hides its credentials wherever they turn up. A user without a password is a token.
     pub fn hide(&self, mask: &mut Mask) {
         if let Some((user, password)) = &self.credentials {
-            mask.add(password.expose());
+            let secret = if password.expose().is_empty() { user } else { password };
+            mask.add(secret.expose());
             mask.add(&format!("{}:{}", user.expose(), password.expose()));
         }
     }
@@ -293,6 +294,8 @@ mod tests {
         let mut mask = Mask::default();
         proxy.hide(&mut mask);
         assert_eq!(mask.hide("p@s/s p%40s%2Fs"), "*** ***");
+        Proxy::parse("http://t0ken@proxy.example:1").expect("a proxy").hide(&mut mask);
+        assert_eq!(mask.hide("t0ken"), "***");
         let plain = Proxy::parse("http://[::1]:3128").expect("a proxy");
         assert_eq!((plain.name(), plain.credentials.is_none()), ("[::1]:3128".into(), true));
         assert_eq!(plain.address(), Some("[::1]:3128".parse().expect("an address")));

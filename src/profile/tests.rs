@@ -2,6 +2,7 @@
 
 mod checks;
 mod examples;
+mod proxy;
 mod refusals;
 mod secrets;
 mod tls;

@@ -1,7 +1,9 @@
 //! Through a proxy: whose failure it is, what was sent, and who saw which credentials.
 
 use crate::relay::{Asked, Mode, Relay};
-use crate::run::{LIMITS, Ran, Sending};
+use crate::run::{LIMITS, Ran, Sending, trusting};
+use crate::secure::{Front, Lane};
+use crate::status::asks;
 use abide::engine::exchange::{Fault, Limit, Sent, Stage, Via};
 use abide::engine::proxy::{Exclusions, Proxies, Proxy};
 use abide::engine::reason::Reason;
@@ -233,4 +235,84 @@ async fn an_error_of_a_forwarding_proxy_is_in_doubt_as_any_gateways() {
         assert_eq!((ran.attempts[0].0.evidence, ran.verdict), (Evidence::InDoubt, Verdict::InDoubt), "{line}");
         assert_eq!(partner.heads, 0);
     }
+}
+
+/// Sends a POST over https to a partner behind a front, through a proxy.
+async fn tunnelled(proxy: &str, mode: Mode, fault: partner::Fault) -> (Ran, Seen, Asked) {
+    let partner = Partner::start(fault.script()).expect("starts");
+    let front = Front::before(partner.addr(), Lane::honest()).await;
+    let relay = Relay::start(mode).await;
+    let mut sending = Sending { tls: trusting(), ..Sending::post(&front.url("/pay")) };
+    sending.policy.retry.max_attempts = 1;
+    sending.proxies = through(&format!("{proxy}{}", relay.addr));
+    let ran = sending.run().await;
+    (ran, partner.stop().await, relay.stop())
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel_and_the_proxy_sees_nothing_of_it() {
+    for (proxy, mode) in [
+        ("http://bob:pw@", Mode::Fine),
+        ("socks5h://", Mode::Fine),
+        ("socks5://", Mode::Fine),
+        ("socks5h://bob:pw@", Mode::Login),
+    ] {
+        let (ran, partner, asked) = tunnelled(proxy, mode, partner::Fault::Fine).await;
+        assert_eq!((ran.verdict, partner.executions), (Verdict::Confirmed, 1), "{proxy}: {:?}", ran.first().error);
+        assert_eq!((asked.connections, ran.first().via), (1, Via::Tunnel));
+        assert!(ran.first().stages.tls_us.is_some());
+        let heads: String = asked.heads.concat().to_ascii_lowercase();
+        assert!(!heads.contains("idempotency-key") && !heads.contains("/pay"), "{heads}");
+        assert!(partner.requests[0].header("proxy-authorization").is_none());
+    }
+}
+
+#[tokio::test]
+async fn what_is_cut_in_a_tunnel_after_the_request_left_is_in_doubt() {
+    for (fault, expected, executions) in [
+        (partner::Fault::AllThenFin, Fault::Closed, 0),
+        (partner::Fault::ExecutedThenSilent, Fault::TimedOut(Limit::Read), 1),
+    ] {
+        let (ran, partner, _) = tunnelled("http://", Mode::Fine, fault).await;
+        assert_eq!(ran.unanswered(), (Sent::Whole, Stage::FirstByte, expected), "{:?}", ran.first().error);
+        assert_eq!((ran.verdict, partner.whole, partner.executions), (Verdict::InDoubt, 1, executions));
+    }
+}
+
+#[tokio::test]
+async fn a_407_of_the_partner_behind_a_tunnel_is_the_partners() {
+    let wants = partner::Turn::not_done(partner::Act::Answer(partner::Reply::status(407)));
+    let partner = Partner::start(partner::Script::always(wants)).expect("starts");
+    let front = Front::before(partner.addr(), Lane::honest()).await;
+    let relay = Relay::start(Mode::Fine).await;
+    let mut sending = Sending { tls: trusting(), ..Sending::post(&front.url("/pay")) };
+    sending.proxies = through(&relay.url("http"));
+    let ran = sending.run().await;
+    assert_eq!((ran.attempts[0].0.reason, ran.verdict), (Reason::Credentials, Verdict::NotDone));
+    assert_eq!((partner.stop().await.whole, relay.stop().connections), (1, 1));
+}
+
+#[tokio::test]
+async fn a_status_question_passes_by_the_proxy_too() {
+    let partner = Partner::start(partner::Fault::ExecutedThenSilent.script()).expect("starts");
+    let relay = Relay::start(Mode::Fine).await;
+    let mut sending = Sending::post(&format!("http://{PARTNER}:{}/pay", partner.addr().port()));
+    (sending.names, sending.proxies) = (names(), through(&relay.url("http")));
+    asks(&mut sending.policy);
+    let ran = sending.run().await;
+    let seen = partner.stop().await;
+    assert_eq!((ran.verdict, seen.executions, seen.questions), (Verdict::Confirmed, 1, 1));
+    assert!(relay.stop().heads.iter().any(|head| head.starts_with(&format!("GET http://{PARTNER}:"))));
+}
+
+#[tokio::test]
+async fn a_host_that_is_excluded_is_reached_directly() {
+    let relay = Relay::start(Mode::Answer("502 Bad Gateway")).await;
+    let partner = Partner::start(partner::Fault::Fine.script()).expect("starts");
+    let mut sending = Sending::post(&partner.url("/pay"));
+    let (exclusions, _) = Exclusions::read("127.0.0.0/8");
+    sending.proxies = Proxies::one(Proxy::parse(&relay.url("http")).expect("a proxy"), "[proxy]", exclusions);
+    let ran = sending.run().await;
+    assert_eq!((ran.verdict, ran.first().via, relay.stop().connections), (Verdict::Confirmed, Via::Direct, 0));
+    assert_eq!(partner.stop().await.executions, 1);
 }

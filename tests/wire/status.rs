@@ -19,7 +19,7 @@ fn rule(statuses: &[u16], pointer: &str, equals: &str) -> StatusRule {
 }
 
 /// The partner has `GET /status/{key}`, and what it says can prove an absence.
-fn asks(policy: &mut Policy) {
+pub fn asks(policy: &mut Policy) {
     policy.status = Some(StatusPolicy {
         method: "GET".into(),
         url: UrlTemplate(vec![UrlPart::Text("/status/".into()), UrlPart::Key]),
