@@ -7,7 +7,10 @@ mod replay;
 mod tls;
 mod way;
 
-pub use ledger::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs, LedgerVerifyArgs, StateFilter};
+pub use ledger::{
+    LedgerCommand, LedgerCompactArgs, LedgerExportArgs, LedgerForgetArgs, LedgerListArgs, LedgerShowArgs,
+    LedgerVerifyArgs, StateFilter,
+};
 pub use replay::{ReplayArgs, ResolveArgs};
 pub use tls::{TlsArgs, absolute};
 pub use way::WayArgs;

@@ -1,13 +1,15 @@
-//! Whether the partner of a recorded operation can be asked: what its profile says, without touching a secret.
+//! What the profile of a recorded operation says of it, without touching a secret: whether the partner can be asked, how
+//! long its payload is kept.
 
 use super::world::Blind;
 use crate::report::advice::Asking;
 use abide::engine::facts::Opened;
 use abide::engine::operation::Method;
-use abide::profile::{self, Profile};
+use abide::profile::{self, LedgerRules, Profile};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
+use std::time::Duration;
 
 /// The profiles of recorded operations, each read once.
 #[derive(Debug, Default)]
@@ -18,8 +20,7 @@ impl Profiles {
     pub fn asking(&self, opened: &Opened) -> Asking {
         let Some(path) = opened.profile.as_deref() else { return Asking::Impossible };
         let mut known = self.0.borrow_mut();
-        let read = || profile::load(Path::new(path), &Blind { profile: Path::new(path) }).ok();
-        let Some(profile) = known.entry(path.into()).or_insert_with(read) else { return Asking::Unknown };
+        let Some(profile) = known.entry(path.into()).or_insert_with(|| read(path)) else { return Asking::Unknown };
         let (Some(method), Ok(url)) = (Method::new(&opened.method), url::Url::parse(&opened.url)) else {
             return Asking::Unknown;
         };
@@ -28,4 +29,16 @@ impl Profiles {
             None => Asking::Impossible,
         }
     }
+
+    /// Returns how long the payload and the answer of an operation are kept once it is decided.
+    pub fn keep_full(&self, opened: &Opened) -> Duration {
+        let mut known = self.0.borrow_mut();
+        let profile = opened.profile.as_deref();
+        let profile = profile.and_then(|path| known.entry(path.into()).or_insert_with(|| read(path)).as_ref());
+        profile.map_or(LedgerRules::default().keep_full, |profile| profile.ledger.keep_full)
+    }
+}
+
+fn read(path: &str) -> Option<Profile> {
+    profile::load(Path::new(path), &Blind { profile: Path::new(path) }).ok()
 }

@@ -1,9 +1,9 @@
-//! `abide ledger …`: list, show, export.
+//! `abide ledger …`: list, show, export, and where the others are.
 
 use super::args::{LedgerCommand, LedgerExportArgs, LedgerListArgs, LedgerShowArgs};
 use super::book;
 use super::exit::{Exit, Failure};
-use super::{Format, Session, ledger_place, limits, status, verify};
+use super::{Format, Session, ledger_place, limits, retention, status, verify};
 use crate::report::export;
 use crate::report::human::happened;
 use crate::report::json::{Listed, Shown, Standing, line};
@@ -24,6 +24,8 @@ pub fn run(command: &LedgerCommand, session: &Session) -> Result<Exit, Failure> 
         LedgerCommand::Show(args) => show(args, session),
         LedgerCommand::Export(args) => export(args, session),
         LedgerCommand::Verify(args) => verify::run(args, session),
+        LedgerCommand::Compact(args) => retention::compact(args, session),
+        LedgerCommand::Forget(args) => retention::forget(args, session),
     }
 }
 

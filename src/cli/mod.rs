@@ -20,6 +20,7 @@ mod rehearse;
 mod replay;
 mod request;
 mod resolve;
+mod retention;
 mod screen;
 mod send;
 mod signals;

@@ -58,8 +58,8 @@ pub fn check(profile: &Profile) -> Vec<Remark> {
     if states("breaker.") {
         warn("[breaker] is checked, but not in force until a later version");
     }
-    if states("ledger.keep_full") || states("ledger.forget_after") {
-        warn("keep_full and forget_after of [ledger] are checked, but not in force until a later version");
+    if states("ledger.forget_after") {
+        warn("forget_after of [ledger] is checked, but not in force until a later version");
     }
     remarks
 }

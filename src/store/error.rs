@@ -3,7 +3,7 @@
 use crate::engine::operation::IdempotencyKey;
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What may have left this machine before the ledger failed.
@@ -151,6 +151,16 @@ pub enum StoreError {
         /// The offset of the first byte that differs.
         byte: u64,
     },
+    /// Another process compacts the ledger, or has claimed an operation that was to be compacted.
+    Compacting {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file has several names: the others would keep the old one.
+    Linked {
+        /// The file.
+        path: PathBuf,
+    },
     /// A body that was kept beside the ledger is not what it was.
     BlobDamaged {
         /// Its file.
@@ -194,6 +204,8 @@ impl StoreError {
             StoreError::Lost { .. } => "ask the partner whether it happened; another key sends it again",
             StoreError::OtherName { .. } => "a hard link or a bind mount: give every process the same path",
             StoreError::InUse { .. } => "wait until that process ends, then run the same command again",
+            StoreError::Compacting { .. } => "run the same command again a little later",
+            StoreError::Linked { .. } => "remove its other hard links",
             StoreError::Locked { .. } => "look for a stopped abide process",
             StoreError::Unrecorded { source, .. } => return source.hint(),
             _ => return None,
@@ -230,9 +242,7 @@ impl fmt::Display for StoreError {
             StoreError::Locked { path, waited } => {
                 write!(f, "{} stayed locked for {} ms", path.display(), waited.as_millis())
             }
-            StoreError::Replaced { path } => {
-                write!(f, "{} was removed, replaced or cut while it was in use", path.display())
-            }
+            StoreError::Replaced { path } => told(f, path, "was removed, replaced or cut while it was in use"),
             StoreError::Fenced { key, n, newest } => {
                 write!(f, "claim {n} of {key} was taken over by claim {newest}")
             }
@@ -243,12 +253,12 @@ impl fmt::Display for StoreError {
             StoreError::InUse { path, n, pid } => {
                 write!(f, "process {pid} works with {}: its claim {n} is alive", path.display())
             }
-            StoreError::OtherName { path } => {
-                write!(f, "{} is in use under another name, whose locks are elsewhere", path.display())
-            }
+            StoreError::OtherName { path } => told(f, path, "is in use under another name, whose locks are elsewhere"),
             StoreError::NotPersisted { path, byte } => {
                 write!(f, "{} was written again, and is not on the disk from byte {byte}", path.display())
             }
+            StoreError::Compacting { path } => told(f, path, "is being compacted, or was used while that began"),
+            StoreError::Linked { path } => told(f, path, "has other hard links, which would keep the old file"),
             StoreError::BlobDamaged { path } => {
                 write!(f, "the body in {} is not what was stored", path.display())
             }
@@ -260,6 +270,10 @@ impl fmt::Display for StoreError {
             }
         }
     }
+}
+
+fn told(f: &mut fmt::Formatter<'_>, path: &Path, words: &str) -> fmt::Result {
+    write!(f, "{} {words}", path.display())
 }
 
 impl std::error::Error for StoreError {

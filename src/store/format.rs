@@ -171,14 +171,39 @@ pub fn lost_line(n: u64, key: &IdempotencyKey, partner: Option<&PartnerName>, at
     seal(line, durable)
 }
 
+/// Writes a line for another place: without what it says of places.
+pub fn moved_line(line: &[u8], durable: u64) -> Vec<u8> {
+    let digits = |text: &[u8]| text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let without = |text: &mut &[u8], name: &[u8]| {
+        let stripped = text[..text.len() - digits(text)].strip_suffix(name);
+        *text = stripped.unwrap_or(text);
+    };
+    let mut body = &line[..line.len() - SEAL];
+    without(&mut body, b",\"d\":");
+    if envelope(line).is_some_and(|envelope| envelope.t == "settled") {
+        without(&mut body, b",\"o\":");
+    }
+    seal(body.to_vec(), durable)
+}
+
+/// Writes a note that everything before it was written by a compaction and is durable.
+pub fn compacted_line(at: Timestamp, durable: u64) -> Vec<u8> {
+    seal(format!("{{\"t\":\"note\",\"at\":\"{at}\",\"what\":\"compacted\"").into_bytes(), durable)
+}
+
 /// What a `note` line is about.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Note {
-    /// `torn`, `bad`, `lost` or `repeated` for bytes that were set aside; `accepted`.
+    /// `torn`, `bad`, `lost` or `repeated` for bytes that were set aside; `accepted`; `compacted`.
     pub what: String,
+    /// When it was written.
+    pub at: Timestamp,
     /// Where the bytes were.
     #[serde(default)]
     pub offset: u64,
+    /// How many there were.
+    #[serde(default)]
+    pub len: u64,
 }
 
 /// Reads a `note` line.

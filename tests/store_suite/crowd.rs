@@ -6,15 +6,16 @@ use crate::index::padded;
 use crate::suite::*;
 use abide::drive::{Claim, Claimed};
 use abide::engine::entry::Standing;
-use abide::engine::facts::{Fact, Predecessor, Recorded};
+use abide::engine::facts::{Fact, Predecessor, Recorded, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
-use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Options, Remedy, verify};
+use abide::store::StoreError;
+use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Options, Remedy, Which, compact, verify};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const INSIDE: &str = "ABIDE_TEST_WORKER";
 const PROCESSES: usize = 16;
@@ -58,12 +59,16 @@ fn start(test: &str, folder: &Path, number: usize, said: &Sender<(usize, String)
 
 /// Returns the number and the ledger, in a worker.
 fn inside() -> Option<(usize, Jsonl)> {
+    let (number, path, options) = told()?;
+    Some((number, Jsonl::open(&path, &options).expect("a healthy ledger")))
+}
+
+fn told() -> Option<(usize, PathBuf, Options)> {
     let told = std::env::var(INSIDE).ok()?;
     let (number, folder) = told.split_once(':').expect("a number and a folder");
     let folder = Path::new(folder);
     let options = Options { state: Some(folder.join("state")), unsafe_fs: false, boot: BOOT.into(), now: now().wall };
-    let ledger = Jsonl::open(&folder.join("ledger.jsonl"), &options).expect("a healthy ledger");
-    Some((number.parse().expect("a number"), ledger))
+    Some((number.parse().expect("a number"), folder.join("ledger.jsonl"), options))
 }
 
 fn say(message: &str) {
@@ -163,6 +168,9 @@ fn work(number: usize, ledger: &mut Jsonl) {
         let name = format!("r{}-{index}", number / 2);
         // Long bodies, so that kills meet an index that is being written as well.
         ledger.keep_up(Effort::Short);
+        if number.is_multiple_of(4) && index % 8 == 7 {
+            compact_meanwhile();
+        }
         let (mut held, history) = match claim(ledger, &padded(&name, &name)) {
             Claimed::Ours(held, history) => (held, history),
             Claimed::Final(..) | Claimed::Busy(..) => continue,
@@ -175,6 +183,16 @@ fn work(number: usize, ledger: &mut Jsonl) {
             _ if history.last_attempt() > 0 => append(&mut held, &[settled(Verdict::InDoubt, None)]),
             _ => execute(&mut held, &name),
         }
+    }
+}
+
+/// Some of the kills meet a compaction.
+fn compact_meanwhile() {
+    let (_, path, options) = told().expect("a worker");
+    match compact(&path, &options, &Which::Older(&|_| Duration::ZERO)) {
+        Ok(_) | Err(StoreError::Compacting { .. }) => {}
+        // The parent knows no such message.
+        Err(error) => say(&format!("a compaction failed: {error}")),
     }
 }
 
@@ -214,14 +232,14 @@ impl Seen {
             let [n] = claims[..] else { panic!("{name} was sent by {claims:?}") };
             let facts = &found.get(name).unwrap_or_else(|| panic!("{name} was sent and is not there")).history.facts;
             let is_its = |recorded: &&Recorded| recorded.n == n && matches!(recorded.fact, Fact::Started(_));
-            assert_eq!(facts.iter().filter(is_its).count(), 1, "{name}");
+            // A compaction drops the attempts of what is decided.
+            let is_compacted = matches!(found[name].history.opened().body, StoredBody::Hash { .. });
+            assert_eq!(facts.iter().filter(is_its).count(), usize::from(!is_compacted), "{name}");
         }
         let reader = house.reader();
         for name in self.sent.keys() {
             assert_eq!(reader.find(&key(name), None).expect("readable"), std::slice::from_ref(&found[name]), "{name}");
         }
-        let index = house.folder.path().join("ledger.jsonl.idx/MANIFEST");
-        assert!(index.exists(), "there was enough for an index");
         for name in &self.told {
             assert_eq!(found[name].standing, Standing::Settled, "{name}");
             assert!(found[name].history.settled().is_some_and(|end| end.verdict == Verdict::Confirmed), "{name}");

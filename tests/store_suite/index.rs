@@ -8,7 +8,7 @@ use abide::engine::entry::{Known, continues_without_key, is_final};
 use abide::engine::facts::{Fact, Opened, Resolved, StoredBody};
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::verdict::{Evidence, Verdict};
-use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Reader};
+use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Reader, Which, compact};
 use abide::store::{StoreError, Warning};
 use std::collections::BTreeMap;
 use std::fs;
@@ -59,7 +59,7 @@ fn is_dropped(warnings: &[Warning]) -> bool {
 }
 
 /// Compares what is found through the index with what the whole file says.
-fn compare(house: &OnDisk, context: &str) {
+pub fn compare(house: &OnDisk, context: &str) {
     let (reader, whole) = (house.reader(), house.reader());
     let all: Vec<Found> = whole.list().expect("readable").collect();
     for found in &all {
@@ -418,6 +418,7 @@ impl Model {
             14 => self.resolve(&mut ledger),
             15..=16 => drop(ledger.keep_up(if self.random.bool() { Effort::Short } else { Effort::Whole })),
             17 => self.harm(),
+            18 => self.compact(),
             _ => {
                 // A process dies; its claims with it.
                 self.held.clear();
@@ -495,6 +496,11 @@ impl Model {
         let key = key(&format!("k{}", self.random.u8(0..60)));
         let resolving: Resolving = run(ledger.resolve(&key, &word, now())).expect("a healthy ledger");
         drop(resolving);
+    }
+
+    fn compact(&mut self) {
+        let keep = |_: &Opened| std::time::Duration::ZERO;
+        compact(&self.house.path(), &self.house.options(), &Which::Older(&keep)).expect("compacts");
     }
 
     fn harm(&mut self) {

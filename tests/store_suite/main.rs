@@ -1,5 +1,6 @@
 //! What every ledger must do, and what only a file must.
 
+mod compact;
 mod crowd;
 mod damage;
 mod facts;

@@ -14,6 +14,10 @@ pub enum LedgerCommand {
     Export(LedgerExportArgs),
     /// Read everything and say what is damaged or lost
     Verify(LedgerVerifyArgs),
+    /// Drop payloads and answers of what is decided and old; keys and verdicts stay
+    Compact(LedgerCompactArgs),
+    /// Erase the payload and the answer of one operation; its key and verdict stay
+    Forget(LedgerForgetArgs),
 }
 
 /// `abide ledger list`.
@@ -97,6 +101,33 @@ is unknown is empty in CSV and null in JSON lines. Times are RFC 3339, UTC.
   valid_until  never sent at or after this time
   fingerprint  of the payload")]
 pub struct LedgerExportArgs {
+    /// Which ledger.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
+}
+
+/// `abide ledger compact`.
+#[derive(Args, Debug)]
+#[command(after_long_help = "\
+What is confirmed or rejected keeps its key, verdict, URL, and the hash of its payload: nothing is ever sent again under \
+its key. What is unsettled stays whole. Others may send meanwhile.")]
+pub struct LedgerCompactArgs {
+    /// Keep payloads and answers of the last DURATION (default: keep_full of the operation's profile, else 30d)
+    #[arg(long, value_name = "DURATION")]
+    pub keep_full: Option<String>,
+    /// Which ledger.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
+}
+
+/// `abide ledger forget`.
+#[derive(Args, Debug)]
+pub struct LedgerForgetArgs {
+    /// The key of the operation
+    pub key: String,
+    /// The partner, where several have this key
+    #[arg(short, long, value_name = "NAME|PATH")]
+    pub profile: Option<String>,
     /// Which ledger.
     #[command(flatten)]
     pub ledger: LedgerChoice,

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 /// The longest body that is kept in a line, in bytes as the line writes them.
 pub const INLINE_MAX: usize = 16 * 1024;
@@ -52,15 +53,18 @@ pub fn keep(place: &Place, bytes: &[u8]) -> Result<StoredBody, StoreError> {
     make_folder(&folder)?;
     let path = folder.join(&sha);
     // Another process may have put it there and not synced it yet.
-    if !fs::read(&path).is_ok_and(|kept| kept == bytes) || sync(&path).is_err() {
+    if !fs::read(&path).is_ok_and(|kept| kept == bytes) || renew(&path).is_err() {
         write(&folder, &path, bytes)?;
     }
     sync_folder(&folder)?;
     Ok(StoredBody::Blob { sha: sha.into(), len: bytes.len() as u64 })
 }
 
-fn sync(path: &Path) -> std::io::Result<()> {
-    File::open(path)?.sync_all()
+/// Makes a body durable, and young, so that no compaction removes it before a line names it.
+fn renew(path: &Path) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    file.set_modified(SystemTime::now())?;
+    file.sync_all()
 }
 
 fn write(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
@@ -74,6 +78,31 @@ fn write(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         drop(fs::remove_file(&draft));
         failed("keep a body in", path, error)
     })
+}
+
+/// Returns the names of the bodies that a line names.
+pub fn named(line: &[u8]) -> impl Iterator<Item = &str> {
+    const BEFORE: &[u8] = b"\"blob\":\"sha256:";
+    memchr::memmem::find_iter(line, BEFORE).filter_map(|at| {
+        let from = at + BEFORE.len();
+        std::str::from_utf8(line.get(from..from + 64)?).ok()
+    })
+}
+
+/// Removes bodies that were put there at least `age` ago. Returns how many were there.
+pub fn remove<'a>(place: &Place, names: impl Iterator<Item = &'a Box<str>>, age: Duration) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    for name in names {
+        let path = place.blobs().join(&**name);
+        let modified = fs::metadata(&path).and_then(|found| found.modified());
+        // One whose time lies in the future is young.
+        let is_old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|elapsed| elapsed >= age));
+        if is_old {
+            fs::remove_file(&path).map_err(|error| failed("remove the body in", &path, error))?;
+            removed += 1;
+        }
+    }
+    Ok(removed)
 }
 
 /// Reads a body back.

@@ -323,6 +323,11 @@ impl Journal {
         &mut self.index
     }
 
+    /// Returns where the first line behind the header begins.
+    pub fn start(&self) -> Position {
+        self.start
+    }
+
     /// Returns how far the file was read.
     pub fn at(&self) -> Position {
         self.at

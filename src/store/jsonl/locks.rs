@@ -33,6 +33,10 @@ pub struct Append<'a>(&'a Locks);
 #[derive(Debug)]
 pub struct Upkeep<'a>(&'a Locks);
 
+/// The right to compact, until it is dropped. Taken before the right to append.
+#[derive(Debug)]
+pub struct Compaction<'a>(&'a Locks);
+
 impl Locks {
     /// Opens the lock file, and makes it where it is missing.
     pub fn open(place: &Place) -> Result<Locks, StoreError> {
@@ -86,6 +90,11 @@ impl Locks {
         Ok(self.tell(self.kernel.upkeep_alone())?.then_some(Upkeep(self)))
     }
 
+    /// Takes the right to compact; `None` while another process has it. Not for two at once through one value.
+    pub fn try_compaction(&self) -> Result<Option<Compaction<'_>>, StoreError> {
+        Ok(self.tell(self.kernel.compaction_alone())?.then_some(Compaction(self)))
+    }
+
     /// Makes claim `n` alive. Returns false where somebody holds it already.
     pub fn hold(&self, n: u64) -> Result<bool, StoreError> {
         let mut held = self.held();
@@ -134,6 +143,13 @@ impl Drop for Upkeep<'_> {
     fn drop(&mut self) {
         // As above.
         drop(self.0.kernel.upkeep_free());
+    }
+}
+
+impl Drop for Compaction<'_> {
+    fn drop(&mut self) {
+        // As above.
+        drop(self.0.kernel.compaction_free());
     }
 }
 
@@ -201,19 +217,20 @@ mod tests {
 
     type Right<T> = fn(&super::elsewhere::Kernel) -> io::Result<T>;
 
-    fn rights() -> [(Right<bool>, Right<()>); 1] {
+    fn rights() -> [(Right<bool>, Right<()>); 2] {
         use super::elsewhere::Kernel;
-        [(Kernel::upkeep_alone, Kernel::upkeep_free)]
+        [(Kernel::upkeep_alone, Kernel::upkeep_free), (Kernel::compaction_alone, Kernel::compaction_free)]
     }
 
     #[test]
-    fn one_process_changes_the_index_at_a_time() {
+    fn one_process_changes_the_index_and_one_compacts() {
         let (_folder, one, other) = two();
-        let upkeep = one.try_upkeep().expect("works").expect("free");
-        assert!(other.try_upkeep().expect("works").is_none());
-        let _append = other.try_append().expect("works").expect("another right");
-        drop(upkeep);
-        assert!(other.try_upkeep().expect("works").is_some());
+        let (upkeep, compaction) = (one.try_upkeep().expect("works"), other.try_compaction().expect("works"));
+        assert!(upkeep.is_some() && compaction.is_some());
+        assert!(other.try_upkeep().expect("works").is_none() && one.try_compaction().expect("works").is_none());
+        let _append = one.try_append().expect("works").expect("free");
+        drop((upkeep, compaction));
+        assert!(other.try_upkeep().expect("works").is_some() && one.try_compaction().expect("works").is_some());
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Place {
         self.beside(".idx")
     }
 
+    /// Returns the path of the file that a compaction writes.
+    pub fn draft(&self) -> PathBuf {
+        self.beside(".new")
+    }
+
     /// Returns the path of the file that tells of a failed sync.
     pub fn sick(&self) -> PathBuf {
         self.beside(".sick")

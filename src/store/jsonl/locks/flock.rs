@@ -19,6 +19,7 @@ pub struct Kernel {
 }
 
 const UPKEEP: &str = "upkeep";
+const COMPACTION: &str = "compaction";
 
 impl Kernel {
     pub fn new(file: File, path: &Path) -> Kernel {
@@ -51,6 +52,15 @@ impl Kernel {
 
     pub fn upkeep_free(&self) -> io::Result<()> {
         self.leave(UPKEEP)
+    }
+
+    /// Takes the right to compact; false while somebody else has it.
+    pub fn compaction_alone(&self) -> io::Result<bool> {
+        self.take(COMPACTION)
+    }
+
+    pub fn compaction_free(&self) -> io::Result<()> {
+        self.leave(COMPACTION)
     }
 
     fn take(&self, right: &'static str) -> io::Result<bool> {

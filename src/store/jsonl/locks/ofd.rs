@@ -1,6 +1,7 @@
 //! Byte ranges of one lock file, held by its open file description (Linux `F_OFD_*`).
 //!
-//! Byte 0 is the right to append, byte 1 that to change the index; byte 2^40 + n says that claim n is alive.
+//! Byte 0 is the right to append, byte 1 that to change the index, byte 2 that to compact; byte 2^40 + n says that
+//! claim n is alive.
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, fcntl};
@@ -12,6 +13,7 @@ use std::path::Path;
 
 const APPEND: u64 = 0;
 const UPKEEP: u64 = 1;
+const COMPACTION: u64 = 2;
 const LIVENESS: u64 = 1 << 40;
 /// Bytes of the ledger's own file, far beyond its end: each stands for a lock file.
 const MARKS: (u64, u64) = (1 << 50, (1 << 50) + (1 << 20));
@@ -54,6 +56,15 @@ impl Kernel {
 
     pub fn upkeep_free(&self) -> io::Result<()> {
         self.set(Kind::Free, UPKEEP).map(drop)
+    }
+
+    /// Takes the right to compact; false while somebody else has it.
+    pub fn compaction_alone(&self) -> io::Result<bool> {
+        self.set(Kind::Alone, COMPACTION)
+    }
+
+    pub fn compaction_free(&self) -> io::Result<()> {
+        self.set(Kind::Free, COMPACTION).map(drop)
     }
 
     /// Makes claim `n` alive; false where somebody holds it already.

@@ -1,0 +1,84 @@
+//! `abide ledger compact|forget`: payloads and answers go, keys and verdicts stay.
+
+use super::args::{LedgerCompactArgs, LedgerForgetArgs};
+use super::exit::{Exit, Failure};
+use super::{Format, Session, book, ledger_place, limits};
+use crate::report::json::line;
+use crate::report::replay::operations;
+use abide::engine::facts::Opened;
+use abide::store::jsonl::{Compacted, Which, compact as rewrite};
+use serde::Serialize;
+use std::path::Path;
+
+/// The document of both commands.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    ledger: &'a str,
+    operations: u64,
+    bytes_before: u64,
+    bytes_after: u64,
+    bodies_removed: u64,
+}
+
+/// Compacts.
+///
+/// # Errors
+/// There is no ledger, it is damaged, or there is no room for a new file.
+pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Failure> {
+    let path = ledger_place::to_read(&args.ledger, &session.context)?;
+    let given = limits::duration("keep-full", args.keep_full.as_deref())?;
+    let keep = |opened: &Opened| given.unwrap_or_else(|| session.profiles.keep_full(opened));
+    let compacted = rewrite(&path, &book::options(&args.ledger, session), &Which::Older(&keep))
+        .map_err(|error| Failure::of_store(&error))?;
+    let Compacted { operations: count, before, after, .. } = compacted;
+    let words = match count {
+        0 => "nothing is old enough: the ledger stays as it is".into(),
+        count => format!("{} compacted: {before} bytes before, {after} now", operations(count as usize)),
+    };
+    tell("abide.ledger.compact/1", &path, &compacted, &words, session)
+}
+
+/// Erases one payload and answer.
+///
+/// # Errors
+/// The key is unknown or ambiguous, or its operation is not decided: it may still have to be sent.
+pub fn forget(args: &LedgerForgetArgs, session: &Session) -> Result<Exit, Failure> {
+    let path = ledger_place::to_read(&args.ledger, &session.context)?;
+    let found = book::find_one(&args.key, args.profile.as_deref(), &path, &args.ledger, session)?;
+    let known = book::known(&found, session.now());
+    if known.state.is_unsettled() {
+        let words = format!("{} is {}: without its payload it could never be settled", found.key, known.state.words());
+        return Err(Failure::usage(words).hint("replay it, or say what happened: abide resolve"));
+    }
+    let which = Which::One(&found.partner, &found.key);
+    let compacted =
+        rewrite(&path, &book::options(&args.ledger, session), &which).map_err(|error| Failure::of_store(&error))?;
+    let words = match compacted.operations {
+        0 => format!("{}: there is nothing left to forget", found.key),
+        _ => format!("{}: payload and answer are erased; the key and the verdict stay", found.key),
+    };
+    tell("abide.ledger.forget/1", &path, &compacted, &words, session)
+}
+
+fn tell(
+    schema: &'static str,
+    path: &Path,
+    compacted: &Compacted,
+    words: &str,
+    session: &Session,
+) -> Result<Exit, Failure> {
+    if session.format == Format::Json {
+        session.print(&line(&Document {
+            schema,
+            ledger: &path.display().to_string(),
+            operations: compacted.operations,
+            bytes_before: compacted.before,
+            bytes_after: compacted.after,
+            bodies_removed: compacted.bodies,
+        }))?;
+    } else {
+        session.print(words)?;
+    }
+    Ok(Exit::Fine)
+}

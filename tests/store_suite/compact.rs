@@ -1,0 +1,220 @@
+//! Compaction: what is decided and old loses its payload, and nothing else changes.
+
+use crate::facts::*;
+use crate::file::OnDisk;
+use crate::suite::*;
+use abide::drive::{Claim, Claimed, Durability, EntryRule, Wish};
+use abide::engine::entry::{is_ended, is_final};
+use abide::engine::facts::{Fact, StoredBody};
+use abide::engine::verdict::{Evidence, Verdict};
+use abide::store::StoreError;
+use abide::store::jsonl::{Compacted, Effort, Found, Options, Which, compact, verify};
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::time::Duration;
+
+fn all(house: &OnDisk) -> Result<Compacted, StoreError> {
+    compact(&house.path(), &house.options(), &Which::Older(&|_| Duration::ZERO))
+}
+
+fn done(verdict: Verdict) -> Vec<Fact> {
+    vec![started(1), settled(verdict, Some(attempt(1, Evidence::Answered)))]
+}
+
+fn list(house: &OnDisk) -> Vec<Found> {
+    let reader = house.reader();
+    let found = reader.list().expect("readable").collect();
+    assert!(reader.warnings().is_empty());
+    found
+}
+
+#[test]
+fn what_is_decided_keeps_its_key_and_verdict_and_the_rest_stays_whole() {
+    let house = OnDisk::new();
+    house.story("yes", &done(Verdict::Confirmed));
+    house.story("no", &done(Verdict::Rejected));
+    house.story("doubt", &done(Verdict::InDoubt));
+    house.story("open", &[started(1), finished(1, Evidence::Refused), waiting(), asked()]);
+    let (inode, before) = (fs::metadata(house.path()).expect("a file").ino(), list(&house));
+    let compacted = all(&house).expect("compacts");
+    assert_eq!(compacted.operations, 2);
+    assert!(compacted.after < compacted.before);
+    assert_eq!(house.bytes().len() as u64, compacted.after);
+    let found = fs::metadata(house.path()).expect("a file");
+    assert!(found.ino() != inode && found.permissions().mode() & 0o777 == 0o600);
+    let after = list(&house);
+    assert_eq!(after.len(), before.len());
+    for (old, new) in before.iter().zip(&after) {
+        assert_eq!((&old.key, old.standing, is_ended(&old.history)), (&new.key, new.standing, is_ended(&new.history)));
+        assert_eq!(is_final(&old.history), is_final(&new.history));
+        if !is_final(&old.history) {
+            assert_eq!(old, new);
+        }
+    }
+    let with = |text: &str| house.lines().iter().filter(|line| line.contains(text)).count();
+    assert_eq!((with(r#""s":"yes""#), with(r#""s":"doubt""#), with(r#"id\":77"#)), (0, 1, 1));
+    assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+    for name in ["yes", "no"] {
+        let Claimed::Final(_, history) = claim(&mut house.process(), &wish(name, name)) else { panic!("{name}") };
+        assert!(matches!(history.opened().body, StoredBody::Hash { .. }));
+        assert!(matches!(claim(&mut house.process(), &wish(name, "other")), Claimed::OtherPayload(..)), "{name}");
+    }
+    let (held, history) = ours(claim(&mut house.process(), &wish("doubt", "doubt")));
+    assert_eq!((held.n(), history.facts.len()), (5, 4));
+    drop(held);
+    // And once more: nothing is left to drop.
+    assert_eq!(all(&house).expect("compacts").operations, 0);
+}
+
+#[test]
+fn only_what_is_older_than_asked_for_is_compacted() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let later = Options { now: now().wall.after(Duration::from_secs(3_600)), ..house.options() };
+    let keep = |keep: u64| move |_: &abide::engine::facts::Opened| Duration::from_secs(keep);
+    let long = compact(&house.path(), &later, &Which::Older(&keep(3_601))).expect("compacts");
+    assert_eq!((long.operations, long.before), (0, long.after));
+    assert_eq!(compact(&house.path(), &later, &Which::Older(&keep(3_600))).expect("compacts").operations, 1);
+}
+
+#[test]
+fn one_operation_is_forgotten_with_its_body_beside_the_ledger() {
+    let house = OnDisk::new();
+    let long = "y".repeat(40_000);
+    let given = wish_of("k1", opened("k1", StoredBody::Text(long.clone().into()), BOOT), long.as_bytes());
+    story(&house, &given, &done(Verdict::Confirmed));
+    house.confirm("k2");
+    let blobs = house.folder.path().join("ledger.jsonl.blobs");
+    let body = fs::read_dir(&blobs).expect("a folder").next().expect("one").expect("a file").path();
+    let old = fs::File::open(&body).expect("opens");
+    old.set_modified(std::time::SystemTime::now() - Duration::from_secs(3_600)).expect("a time");
+    let which = (partner("acme"), key("k1"));
+    let forgotten = compact(&house.path(), &house.options(), &Which::One(&which.0, &which.1)).expect("compacts");
+    assert_eq!((forgotten.operations, forgotten.bodies), (1, 1));
+    assert!(!body.exists());
+    assert!(matches!(claim(&mut house.process(), &given), Claimed::Final(..)));
+    let k2 = house.read(&partner("acme"), &key("k2")).expect("there");
+    assert_eq!(k2.opened().body, StoredBody::Text("k2".into()));
+    // One that is not decided keeps what it needs.
+    house.story("k3", &done(Verdict::InDoubt));
+    let which = key("k3");
+    let forgotten = compact(&house.path(), &house.options(), &Which::One(&partner("acme"), &which)).expect("nothing");
+    assert_eq!(forgotten.operations, 0);
+}
+
+#[test]
+fn claims_that_are_held_go_on_in_the_new_file() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let mut ledger = house.process();
+    let (mut held, _) = ours(claim(&mut ledger, &wish("k2", "k2")));
+    append(&mut held, &[started(1)]);
+    let reader = house.reader();
+    all(&house).expect("compacts");
+    assert_eq!(reader.list().expect("readable").count(), 2, "who has the old file open reads it");
+    assert!(matches!(claim(&mut house.process(), &wish("k2", "k2")), Claimed::Busy(..)));
+    append(&mut held, &[finished(1, Evidence::Refused), started(2)]);
+    append(&mut held, &[settled(Verdict::Confirmed, Some(attempt(2, Evidence::Answered)))]);
+    drop(held);
+    let names: Vec<_> =
+        house.read(&partner("acme"), &key("k2")).expect("there").facts.iter().map(|r| r.fact.name()).collect();
+    assert_eq!(names, ["opened", "started", "finished", "started", "settled"]);
+    let (other, _) = ours(claim(&mut ledger, &wish("k3", "k3")));
+    assert_eq!(other.n(), 3);
+    assert!(matches!(claim(&mut ledger, &wish("k1", "k1")), Claimed::Final(..)));
+    assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+}
+
+#[test]
+fn a_rejection_can_still_be_tried_again_by_whoever_has_its_payload() {
+    let house = OnDisk::new();
+    house.story("no", &done(Verdict::Rejected));
+    all(&house).expect("compacts");
+    let again = Wish { entry: EntryRule::Known { rejected: true }, ..wish("no", "no") };
+    let (mut held, history) = ours(claim(&mut house.process(), &again));
+    assert!(matches!(history.opened().body, StoredBody::Hash { .. }));
+    run(held.append(now(), &started(2), Durability::Now)).expect("recorded");
+    drop(held);
+    // It is not decided any more.
+    assert_eq!(all(&house).expect("compacts").operations, 0);
+}
+
+#[test]
+fn set_aside_claims_leave_no_gap_behind() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.story("k2", &[]);
+    // The claim was never synced, and half of it is lost.
+    let bytes = house.bytes();
+    house.put(&bytes[..bytes.len() - 40]);
+    house.confirm("k3");
+    assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+    assert_eq!(all(&house).expect("compacts").operations, 2);
+    assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+    assert_eq!(list(&house).len(), 2);
+}
+
+#[test]
+fn a_damaged_ledger_and_one_with_two_names_are_refused() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    house.confirm("k2");
+    let whole = house.bytes();
+    fs::hard_link(house.path(), house.folder.path().join("link")).expect("a link");
+    assert!(matches!(all(&house), Err(StoreError::Linked { .. })));
+    fs::remove_file(house.folder.path().join("link")).expect("removes");
+    let mut bytes = whole.clone();
+    bytes[300] ^= 1;
+    house.put(&bytes);
+    assert!(matches!(all(&house), Err(StoreError::Damaged { .. })));
+    assert_eq!(house.bytes(), bytes);
+    house.put(&whole);
+    fs::write(house.folder.path().join("ledger.jsonl.sick"), "{}").expect("writes");
+    assert!(matches!(all(&house), Err(StoreError::Sick { .. })));
+    assert!(!house.folder.path().join("ledger.jsonl.new").exists());
+}
+
+#[test]
+fn what_a_killed_compaction_left_is_written_over() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    fs::write(house.folder.path().join("ledger.jsonl.new"), "x".repeat(100_000)).expect("writes");
+    assert!(matches!(claim(&mut house.process(), &wish("k1", "k1")), Claimed::Final(..)));
+    all(&house).expect("compacts");
+    assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+    assert_eq!(list(&house).len(), 1);
+}
+
+#[test]
+fn an_older_copy_from_before_a_compaction_is_refused() {
+    let house = OnDisk::new();
+    house.confirm("k1");
+    let old = house.bytes();
+    all(&house).expect("compacts");
+    fs::remove_file(house.path()).expect("removes");
+    fs::write(house.path(), old).expect("writes");
+    assert!(matches!(house.refusal("k2"), StoreError::LostEnd { .. }));
+}
+
+#[test]
+fn an_index_follows_a_compaction() {
+    let house = OnDisk::quick();
+    let mut ledger = house.process();
+    for at in 0..30 {
+        let name = format!("k{at}");
+        let (mut held, _) = ours(claim(&mut ledger, &crate::index::padded(&name, &name)));
+        append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
+    }
+    assert!(ledger.keep_up(Effort::Short));
+    let compacted = all(&house).expect("compacts");
+    assert!(compacted.after * 2 < compacted.before);
+    for at in 0..30 {
+        let name = format!("k{at}");
+        match claim(&mut ledger, &crate::index::padded(&name, &name)) {
+            Claimed::Final(..) => assert_ne!(at % 3, 0),
+            Claimed::Ours(..) => assert_eq!(at % 3, 0),
+            other => panic!("{other:?}"),
+        }
+    }
+    crate::index::compare(&house, "compacted");
+}
