@@ -142,3 +142,24 @@ fn a_rehearsal_of_a_profile_needs_none_of_its_secrets() {
     sandbox.write("p.toml", "[auth]\nscheme = \"Bearer\"\ntoken_env = \"NO_SUCH_TOKEN\"\n");
     assert_eq!(sandbox.status(&["rehearse", "-p", "p.toml", "--fault", Fault::Refused.slug()]).0, 0);
 }
+
+#[test]
+fn a_payload_is_forgotten_and_its_key_is_not() {
+    let shop = shop();
+    let ledger = |words: &[&str]| in_ledger(&shop.sandbox, &[&["ledger"], words].concat());
+    let compacted = ledger(&["compact"]);
+    assert!(compacted.contains("nothing is old enough") && compacted.ends_with("exit 0"), "{compacted}");
+    let refused = ledger(&["forget", "k2"]);
+    assert!(refused.contains("k2 is in doubt: without its payload") && refused.ends_with("exit 2"), "{refused}");
+    let whole = shop.sandbox.read("l.jsonl");
+    let forgotten = ledger(&["forget", "k1"]);
+    assert!(forgotten.contains("k1: payload and answer are erased") && forgotten.ends_with("exit 0"), "{forgotten}");
+    let left = shop.sandbox.read("l.jsonl");
+    let bodies = |text: &str| text.matches("\"body\":{\"s\":").count();
+    assert!(bodies(&left) < bodies(&whole), "{left}");
+    let again = ledger(&["forget", "k1"]);
+    assert!(again.contains("there is nothing left to forget"), "{again}");
+    assert_eq!((shop.send("k1", &[]), shop.state("k2")), (0, 4));
+    assert!(ledger(&["verify"]).ends_with("exit 0"));
+    assert_eq!(shop.host.seen().whole, 2, "the key is still known: nothing was sent again");
+}
