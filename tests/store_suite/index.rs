@@ -3,7 +3,7 @@
 use crate::facts::*;
 use crate::file::OnDisk;
 use crate::suite::*;
-use abide::drive::{Claim, Claimed, EntryRule, Ledger, Resolving, Wish};
+use abide::drive::{Claim, Claimed, Durability, EntryRule, Ledger, Resolving, Wish};
 use abide::engine::entry::{Known, continues_without_key, is_final};
 use abide::engine::facts::{Fact, Opened, Resolved, StoredBody};
 use abide::engine::operation::IdempotencyKey;
@@ -367,17 +367,19 @@ fn an_owner_that_was_taken_over_is_fenced_off_by_what_a_run_covers() {
     let house = OnDisk::quick();
     fill(&house, 25);
     let mut ledger = house.process();
-    let (held, _) = ours(claim(&mut ledger, &padded("k", "k")));
-    let n = held.n();
-    drop(held);
-    let mut other = house.process();
-    let (mut first, _) = ours(claim(&mut other, &padded("k", "k")));
-    fill_on(&mut other, "n");
-    assert!(other.keep_up(Effort::Short));
-    append(&mut first, &[started(1), settled(Verdict::InDoubt, None)]);
-    drop(first);
-    let (second, _) = ours(claim(&mut house.process(), &padded("k", "k")));
-    assert_eq!(second.n(), n + 27);
+    let (mut old, _) = ours(claim(&mut ledger, &padded("k", "k")));
+    append(&mut old, &[started(1), settled(Verdict::InDoubt, None)]);
+    let (new, _) = ours(claim(&mut house.process(), &padded("k", "k")));
+    fill_on(&mut ledger, "n");
+    assert!(ledger.keep_up(Effort::Short));
+    match run(old.append(now(), &started(2), Durability::Now)) {
+        Err(StoreError::Fenced { n, newest, .. }) => assert_eq!((n, newest), (old.n(), new.n())),
+        other => panic!("a fenced claim may not start: {other:?}"),
+    }
+    // What it has to tell counts all the same.
+    append(&mut old, &[settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+    drop((old, new));
+    assert!(matches!(claim(&mut house.process(), &padded("k", "k")), Claimed::Final(..)));
     compare(&house, "taken over");
 }
 
@@ -477,6 +479,11 @@ impl Model {
                 append(&mut held, &[started(1), finished(1, Evidence::Refused)]);
                 self.held.insert(Claim::n(&held), held);
             }
+            // Another may take over while this one has still something to tell.
+            3 => {
+                append(&mut held, &[started(1), settled(Verdict::InDoubt, None)]);
+                self.held.insert(Claim::n(&held), held);
+            }
             _ => append(&mut held, &[started(1), end]),
         }
     }
@@ -484,8 +491,9 @@ impl Model {
     fn go_on(&mut self) {
         let Some((n, mut held)) = self.held.pop_first() else { return };
         append(&mut held, &[asked(), waiting()]);
+        let verdict = [Verdict::Confirmed, Verdict::Rejected, Verdict::InDoubt][self.random.usize(0..3)];
         match self.random.bool() {
-            true => append(&mut held, &[settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]),
+            true => append(&mut held, &[settled(verdict, Some(attempt(1, Evidence::Answered)))]),
             false => drop(self.held.insert(n, held)),
         }
     }

@@ -134,9 +134,14 @@ enum Wanted {
 fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Wanted, Trouble> {
     let Opened { partner, fp, .. } = &*wish.opened;
     if wish.entry == EntryRule::Keyless {
+        let mut same = Vec::new();
         for named in state.journal.undecided(Some((partner, fp)))? {
             let found = state.journal.find_one(partner, &named.key)?;
-            let Some(operation) = found.filter(|found| found.history.opened().fp == *fp) else { continue };
+            same.extend(found.filter(|found| found.history.opened().fp == *fp));
+        }
+        // A line of an older claim may stand behind a newer claim: only the numbers tell which one is the newest.
+        same.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
+        for operation in same {
             let found = on_file(core, state, operation)?;
             if continues_without_key(Known { history: &found.operation.history, standing: found.standing }) {
                 return Ok(Wanted::There(Box::new(found)));
