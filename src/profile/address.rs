@@ -120,16 +120,25 @@ pub(super) fn mask_query(text: &str, listed: &[Box<str>], mut found: impl FnMut(
     let Some((before, query)) = text.split_once('?') else { return text.to_owned() };
     let masked: Vec<Cow<'_, str>> = query
         .split('&')
-        .map(|pair| match pair.split_once('=') {
-            Some((name, value)) if !value.is_empty() && is_secret_parameter(&decoded(name), listed) => {
+        .map(|pair| match secret_value(pair, listed) {
+            Some(value) => {
                 found(value);
                 found(&decoded(value));
-                Cow::Owned(format!("{name}=***"))
+                Cow::Owned(format!("{}***", pair.strip_suffix(value).expect("it ends with its value")))
             }
-            _ => Cow::Borrowed(pair),
+            None => Cow::Borrowed(pair),
         })
         .collect();
     format!("{before}?{}", masked.join("&"))
+}
+
+/// Returns the value behind the first secret name of `pair`, what stands between two `&`. A name may also begin behind
+/// a `?` or `;`: a slip of the finger, or the older separator, must not show what it holds.
+fn secret_value<'p>(pair: &'p str, listed: &[Box<str>]) -> Option<&'p str> {
+    let starts = std::iter::once(0).chain(pair.match_indices(['?', ';']).map(|(at, _)| at + 1));
+    starts
+        .filter_map(|start| pair[start..].split_once('='))
+        .find_map(|(name, value)| (!value.is_empty() && is_secret_parameter(&decoded(name), listed)).then_some(value))
 }
 
 /// Decodes `%XX`, and `+` as a blank; what is no UTF-8 becomes U+FFFD.
@@ -194,7 +203,8 @@ pub(super) fn has_masks(stored: &str) -> bool {
 /// Returns the names of the secret parameters of `url`, as they are written.
 pub(super) fn secret_parameters(url: &Url, listed: &[Box<str>]) -> Vec<Box<str>> {
     let names = url.query_pairs().map(|(name, _)| name);
-    names.filter(|name| is_secret_parameter(name, listed)).map(Into::into).collect()
+    let last = |name: &str| name.rsplit(['?', ';']).next().unwrap_or_default().to_owned();
+    names.filter(|name| is_secret_parameter(&last(name), listed)).map(Into::into).collect()
 }
 
 /// Returns the length of the part of `url` before its path.
@@ -319,7 +329,14 @@ mod tests {
             });
         assert_eq!(masked, "http://a/p?API_KEY=***&lang=en&X-Amz-Signature=***&PIN=***&key=k&sig=&token");
         assert_eq!(found, ["sk%2D1", "sk-1", "ab", "ab", "9", "9"]);
-        assert_eq!(mask_query("http://a/p", &listed, |_| ()), "http://a/p");
+        for (url, shown) in [
+            ("http://a/p", "http://a/p"),
+            ("http://a/p??token=a?b", "http://a/p??token=***"),
+            ("http://a/p?x=1;token=a;b&y=2", "http://a/p?x=1;token=***&y=2"),
+            ("http://a/p?x=token", "http://a/p?x=token"),
+        ] {
+            assert_eq!(mask_query(url, &listed, |_| ()), shown);
+        }
     }
 
     #[test]
