@@ -3,6 +3,7 @@
 use super::place::{failed, make_folder, private};
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -68,9 +69,13 @@ impl Seen {
         self.lock()?;
         let moved = self.read().and_then(|known| {
             let known = known.unwrap_or_default();
-            let ahead = (known.generation, known.n.max(n), known.end.max(end));
-            let (generation, n, end) = if known.generation < generation { (generation, n, end) } else { ahead };
-            self.write(Record { generation, n, end, from: known.from })
+            let moved = match known.generation.cmp(&generation) {
+                Ordering::Less => Record { generation, n, end, ..known },
+                Ordering::Equal => Record { n: known.n.max(n), end: known.end.max(end), ..known },
+                // Synced in the file from before a compaction: the claim was copied, its offset means nothing now.
+                Ordering::Greater => Record { n: known.n.max(n), ..known },
+            };
+            self.write(moved)
         });
         // Where it fails, closing the file lets the lock go.
         drop(self.file.unlock());
@@ -119,6 +124,9 @@ mod tests {
         // After a compaction the file is shorter.
         seen.advance(1, 7, 100).expect("writes");
         assert_eq!(Seen::look(state.path(), "abc"), Some(Record { generation: 1, n: 7, end: 100, from: 4 }));
+        // A claim of the old file that tells of it late.
+        seen.advance(0, 8, 220).expect("writes");
+        assert_eq!(Seen::look(state.path(), "abc"), Some(Record { generation: 1, n: 8, end: 100, from: 4 }));
     }
 
     #[test]
