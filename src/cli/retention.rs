@@ -19,6 +19,7 @@ struct Document<'a> {
     bytes_before: u64,
     bytes_after: u64,
     bodies_removed: u64,
+    bodies_shared: u64,
 }
 
 /// Compacts.
@@ -31,10 +32,13 @@ pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Fail
     let keep = |opened: &Opened| given.unwrap_or_else(|| session.profiles.keep_full(opened));
     let compacted = rewrite(&path, &book::options(&args.ledger, session), &Which::Older(&keep))
         .map_err(|error| Failure::of_store(&error))?;
-    let Compacted { operations: count, before, after, .. } = compacted;
-    let words = match count {
-        0 => "nothing is old enough: the ledger stays as it is".into(),
-        count => format!("{} compacted: {before} bytes before, {after} now", operations(count as usize)),
+    let Compacted { operations: count, before, after, bodies: removed, .. } = compacted;
+    let words = match (count, removed) {
+        (0, 0) => "nothing is old enough: the ledger stays as it is".into(),
+        (0, _) => {
+            format!("nothing is old enough; removed {} beside the ledger that nothing needs any more", bodies(removed))
+        }
+        _ => format!("{} compacted: {before} bytes before, {after} now", operations(count as usize)),
     };
     tell("abide.ledger.compact/1", &path, &compacted, &words, session)
 }
@@ -54,11 +58,32 @@ pub fn forget(args: &LedgerForgetArgs, session: &Session) -> Result<Exit, Failur
     let which = Which::One(&found.partner, &found.key);
     let compacted =
         rewrite(&path, &book::options(&args.ledger, session), &which).map_err(|error| Failure::of_store(&error))?;
-    let words = match compacted.operations {
-        0 => format!("{}: there is nothing left to forget", found.key),
-        _ => format!("{}: payload and answer are erased; the key and the verdict stay", found.key),
+    let words = match compacted {
+        Compacted { operations: 0, bodies: 0, .. } => format!("{}: there is nothing left to forget", found.key),
+        Compacted { operations: 0, bodies: removed, .. } => format!(
+            "{}: nothing of it was left in the ledger; removed {} beside it that nothing needs any more",
+            found.key,
+            bodies(removed)
+        ),
+        Compacted { shared: 0, .. } => {
+            format!("{}: payload and answer are erased; the key and the verdict stay", found.key)
+        }
+        // What is still on the disk is never called erased.
+        Compacted { shared, .. } => format!(
+            "{}: payload and answer are dropped; the key and the verdict stay. Still beside the ledger, because other \
+             operations have the same: {}. Forget those operations too",
+            found.key,
+            bodies(shared)
+        ),
     };
     tell("abide.ledger.forget/1", &path, &compacted, &words, session)
+}
+
+fn bodies(count: u64) -> String {
+    match count {
+        1 => "1 body".into(),
+        count => format!("{count} bodies"),
+    }
 }
 
 fn tell(
@@ -76,6 +101,7 @@ fn tell(
             bytes_before: compacted.before,
             bytes_after: compacted.after,
             bodies_removed: compacted.bodies,
+            bodies_shared: compacted.shared,
         }))?;
     } else {
         session.print(words)?;

@@ -156,6 +156,13 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The ledger itself is compacted; bodies beside it that nothing names any more may still be there.
+    Unswept {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: Box<StoreError>,
+    },
     /// The file has several names: the others would keep the old one.
     Linked {
         /// The file.
@@ -207,6 +214,9 @@ impl StoreError {
             StoreError::Compacting { .. } => "run the same command again a little later",
             StoreError::Linked { .. } => "remove its other hard links",
             StoreError::Locked { .. } => "look for a stopped abide process",
+            StoreError::Unswept { source, .. } => {
+                return source.hint().or(Some("mend that, then run the same command again: it erases what is left"));
+            }
             StoreError::Unrecorded { source, .. } => return source.hint(),
             _ => return None,
         })
@@ -258,6 +268,9 @@ impl fmt::Display for StoreError {
                 write!(f, "{} was written again, and is not on the disk from byte {byte}", path.display())
             }
             StoreError::Compacting { path } => told(f, path, "is being compacted, or was used while that began"),
+            StoreError::Unswept { path, source } => {
+                write!(f, "not everything is erased: bodies may be left in {}: {source}", path.display())
+            }
             StoreError::Linked { path } => told(f, path, "has other hard links, which would keep the old file"),
             StoreError::BlobDamaged { path } => {
                 write!(f, "the body in {} is not what was stored", path.display())
@@ -280,7 +293,7 @@ impl std::error::Error for StoreError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             StoreError::Io { source, .. } | StoreError::Unsynced { source, .. } => Some(source),
-            StoreError::Unrecorded { source, .. } => Some(&**source),
+            StoreError::Unrecorded { source, .. } | StoreError::Unswept { source, .. } => Some(&**source),
             _ => None,
         }
     }

@@ -1,8 +1,8 @@
 //! What persons record, and what the ledger says about itself.
 
 use crate::replay::Shop;
-use crate::sandbox::{Sandbox, filters};
-use abide::rehearse::partner::{Act, Fault, Script, Turn};
+use crate::sandbox::{Host, Sandbox, filters};
+use abide::rehearse::partner::{Act, Fault, Reply, Script, Turn};
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -141,6 +141,43 @@ fn a_rehearsal_of_a_profile_needs_none_of_its_secrets() {
     let sandbox = Sandbox::new();
     sandbox.write("p.toml", "[auth]\nscheme = \"Bearer\"\ntoken_env = \"NO_SUCH_TOKEN\"\n");
     assert_eq!(sandbox.status(&["rehearse", "-p", "p.toml", "--fault", Fault::Refused.slug()]).0, 0);
+}
+
+#[test]
+fn long_bodies_are_erased_at_once_and_what_is_still_needed_is_said() {
+    let answer = format!("{{\"text\":\"{}\"}}", "x".repeat(40_000));
+    let host = Host::start(Script::always(Turn::done(Act::Answer(Reply::json(201, &answer)))));
+    let sandbox = Sandbox::new();
+    sandbox.write("order.json", &format!("{{\"text\":\"{}\"}}", "y".repeat(40_000)));
+    for key in ["k1", "k2"] {
+        let url = host.url("/orders");
+        let args = ["send", "POST", &url, "--json", "@order.json", "--ledger", "l.jsonl", "--key", key];
+        assert_eq!(sandbox.status(&args).0, 0, "{key}");
+    }
+    let folder = sandbox.path().join("l.jsonl.blobs");
+    let left = || std::fs::read_dir(&folder).expect("a folder").count();
+    let said = [
+        in_ledger(&sandbox, &["ledger", "forget", "k1"]),
+        in_ledger(&sandbox, &["ledger", "forget", "k2"]),
+        {
+            assert_eq!(left(), 0, "they were written a moment ago");
+            std::fs::write(folder.join("0".repeat(64)), "a killed process left it").expect("writes");
+            in_ledger(&sandbox, &["ledger", "forget", "k2"])
+        },
+        {
+            assert_eq!(left(), 0);
+            std::fs::create_dir(folder.join("0".repeat(64))).expect("a folder where a body should be");
+            in_ledger(&sandbox, &["ledger", "compact"])
+        },
+    ];
+    assert!(
+        said[0].contains("because other operations have the same: 2 bodies") && said[0].ends_with("exit 0"),
+        "{}",
+        said[0]
+    );
+    assert!(said[1].contains("payload and answer are erased") && said[1].ends_with("exit 0"), "{}", said[1]);
+    assert!(said[2].contains("removed 1 body beside it that nothing needs any more"), "{}", said[2]);
+    assert!(said[3].contains("not everything is erased") && said[3].ends_with("exit 6"), "{}", said[3]);
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod killed;
 mod long;
 mod person;
 mod suite;
+mod sweep;
 mod verify;
 
 macro_rules! conformance {

@@ -1,17 +1,22 @@
 //! Bodies that are too long for a line, each in a file named by its SHA-256.
 
+use super::disk::stat_of;
 use super::place::{Place, failed, make_folder, private, sync_folder};
 use crate::engine::facts::StoredBody;
 use crate::store::StoreError;
 use sha2::{Digest, Sha256};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
 
 /// The longest body that is kept in a line, in bytes as the line writes them.
 pub const INLINE_MAX: usize = 16 * 1024;
+/// What the name of a file ends with that is still written.
+const DRAFT: &str = ".new";
+/// How often a body is written whose draft a compaction removes: each time takes another one.
+const WRITE_TRIES: u32 = 8;
 
 /// Returns the name of a body: 64 hex digits.
 pub fn sha256(bytes: &[u8]) -> String {
@@ -46,38 +51,86 @@ pub fn is_long(body: &StoredBody) -> bool {
     }
 }
 
-/// Keeps a body beside the ledger, durable when this returns, and returns what a line says in its place.
-pub fn keep(place: &Place, bytes: &[u8]) -> Result<StoredBody, StoreError> {
+/// Returns whether a body lies, or has to be put, beside the ledger.
+pub fn lies_outside(body: &StoredBody) -> bool {
+    matches!(body, StoredBody::Blob { .. }) || is_long(body)
+}
+
+/// A body that was put beside the ledger. No line names it yet.
+#[derive(Debug)]
+pub struct Kept {
+    /// What a line says in its place.
+    pub body: StoredBody,
+    path: PathBuf,
+    /// Open, so that no other file can get its inode number meanwhile.
+    file: File,
+}
+
+impl Kept {
+    /// Returns whether the file that was made durable is still there: to be asked under the append lock, before the line
+    /// that names it is written.
+    ///
+    /// A compaction removes, under that lock, what no line names. What stands under the same name then was made by
+    /// another writer, who may not have synced it.
+    pub fn is_there(&self) -> bool {
+        match (self.file.metadata(), fs::metadata(&self.path)) {
+            (Ok(ours), Ok(there)) => stat_of(&ours).identity == stat_of(&there).identity,
+            _ => false,
+        }
+    }
+}
+
+/// Keeps a body beside the ledger, durable when this returns.
+pub fn keep(place: &Place, bytes: &[u8]) -> Result<Kept, StoreError> {
     let sha = sha256(bytes);
     let folder = place.blobs();
-    make_folder(&folder)?;
     let path = folder.join(&sha);
-    // Another process may have put it there and not synced it yet.
-    if !fs::read(&path).is_ok_and(|kept| kept == bytes) || renew(&path).is_err() {
-        write(&folder, &path, bytes)?;
-    }
+    let file = put(&folder, &path, bytes)?;
     sync_folder(&folder)?;
-    Ok(StoredBody::Blob { sha: sha.into(), len: bytes.len() as u64 })
+    Ok(Kept { body: StoredBody::Blob { sha: sha.into(), len: bytes.len() as u64 }, path, file })
 }
 
-/// Makes a body durable, and young, so that no compaction removes it before a line names it.
-fn renew(path: &Path) -> std::io::Result<()> {
+fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<File, StoreError> {
+    for left in (0..WRITE_TRIES).rev() {
+        make_folder(folder)?;
+        if let Ok(file) = renew(path, bytes) {
+            return Ok(file);
+        }
+        match write(folder, path, bytes) {
+            Ok(file) => return Ok(file),
+            // A compaction took the draft for that of a dead writer.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && left > 0 => {}
+            Err(error) => return Err(failed("keep a body in", path, error)),
+        }
+    }
+    unreachable!("the last try ends in one way or the other")
+}
+
+/// Makes a body that is there already durable: the process that put it there may not have synced it yet.
+fn renew(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let file = File::open(path)?;
-    file.set_modified(SystemTime::now())?;
-    file.sync_all()
+    let mut kept = Vec::with_capacity(bytes.len());
+    (&file).take(bytes.len() as u64 + 1).read_to_end(&mut kept)?;
+    if kept != bytes {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    file.sync_all()?;
+    Ok(file)
 }
 
-fn write(folder: &Path, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let draft = folder.join(format!("{:016x}.new", fastrand::u64(..)));
-    let written = private(OpenOptions::new().write(true).create_new(true))
-        .open(&draft)
-        .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
-        .and_then(|()| fs::rename(&draft, path));
-    written.map_err(|error| {
-        // What is left of a draft is named by nothing; removing it only gives room back.
+fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<File> {
+    let draft = folder.join(format!("{:016x}{DRAFT}", fastrand::u64(..)));
+    let written = private(OpenOptions::new().write(true).create_new(true)).open(&draft).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)?;
+        Ok(file)
+    });
+    if written.is_err() {
+        // What is left of a draft is named by nothing.
         drop(fs::remove_file(&draft));
-        failed("keep a body in", path, error)
-    })
+    }
+    written
 }
 
 /// Returns the names of the bodies that a line names.
@@ -89,20 +142,35 @@ pub fn named(line: &[u8]) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Removes bodies that were put there at least `age` ago. Returns how many were there.
-pub fn remove<'a>(place: &Place, names: impl Iterator<Item = &'a Box<str>>, age: Duration) -> Result<u64, StoreError> {
-    let mut removed = 0;
-    for name in names {
-        let path = place.blobs().join(&**name);
-        let modified = fs::metadata(&path).and_then(|found| found.modified());
-        // One whose time lies in the future is young.
-        let is_old = modified.is_ok_and(|then| then.elapsed().is_ok_and(|elapsed| elapsed >= age));
-        if is_old {
-            fs::remove_file(&path).map_err(|error| failed("remove the body in", &path, error))?;
-            removed += 1;
-        }
+/// Returns the names of all bodies, and of the drafts whose writers work on them or died. Other files are nobody's here.
+pub fn all(place: &Place) -> Result<BTreeSet<Box<str>>, StoreError> {
+    let folder = place.blobs();
+    let refused = |error| failed("read the folder", &folder, error);
+    let mut names = BTreeSet::new();
+    let entries = match fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
+        entries => entries.map_err(refused)?,
+    };
+    for entry in entries {
+        let name = entry.map_err(refused)?.file_name();
+        names.extend(name.to_str().filter(|name| is_ours(name)).map(Box::from));
     }
-    Ok(removed)
+    Ok(names)
+}
+
+fn is_ours(name: &str) -> bool {
+    let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    is_hex(name, 64) || name.strip_suffix(DRAFT).is_some_and(|number| is_hex(number, 16))
+}
+
+/// Removes a body or a draft, which no line may name. The append lock is held. Returns whether it was there.
+pub fn remove(place: &Place, name: &str) -> Result<bool, StoreError> {
+    let path = place.blobs().join(name);
+    match fs::remove_file(&path) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(failed("remove the body in", &path, error)),
+    }
 }
 
 /// Reads a body back.
@@ -126,7 +194,7 @@ mod tests {
     fn a_body_is_kept_once_and_checked_when_read() {
         let folder = tempfile::tempdir().expect("a folder");
         let place = Place::find(&folder.path().join("l.jsonl")).expect("a place");
-        let Ok(StoredBody::Blob { sha, len }) = keep(&place, b"abc") else { panic!("no blob") };
+        let StoredBody::Blob { sha, len } = keep(&place, b"abc").expect("keeps").body else { panic!("no blob") };
         // Source: FIPS 180-2, appendix B.1.
         assert_eq!(&*sha, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
         keep(&place, b"abc").expect("again");
@@ -137,6 +205,37 @@ mod tests {
         keep(&place, b"abc").expect("mends it");
         assert_eq!(read(&place, &sha, len).expect("reads"), b"abc");
         assert!(matches!(read(&place, &"0".repeat(64), 1), Err(StoreError::Io { .. })));
+    }
+
+    #[test]
+    fn a_body_that_was_removed_or_replaced_is_not_the_one_that_was_kept() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::find(&folder.path().join("l.jsonl")).expect("a place");
+        let kept = keep(&place, b"abc").expect("keeps");
+        assert!(kept.is_there());
+        assert!(keep(&place, b"abc").expect("again").is_there());
+        assert!(kept.is_there(), "the same file");
+        let sha = sha256(b"abc");
+        assert!(remove(&place, &sha).expect("removes"));
+        assert!(!remove(&place, &sha).expect("it is gone"));
+        assert!(!kept.is_there());
+        // Its maker may not have made it durable, and its inode number may be the same.
+        assert!(keep(&place, b"abc").expect("keeps").is_there());
+        assert!(!kept.is_there());
+    }
+
+    #[test]
+    fn only_bodies_and_their_drafts_are_listed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = Place::find(&folder.path().join("l.jsonl")).expect("a place");
+        assert!(all(&place).expect("nothing").is_empty());
+        keep(&place, b"abc").expect("keeps");
+        let draft = "0123456789abcdef.new";
+        for name in [draft, "README", "x.new", &"A".repeat(64), &"0".repeat(63)] {
+            fs::write(place.blobs().join(name), "").expect("writes");
+        }
+        let names: Vec<_> = all(&place).expect("a folder").into_iter().collect();
+        assert_eq!(names, [Box::from(draft), sha256(b"abc").into()]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Claims of a ledger file: taken under the lock, worked on until they are dropped.
 
-use super::blobs;
+use super::blobs::{self, Kept};
 use super::core::{Core, State};
 use super::group::{Before, Done};
 use super::lookup::{Operation, Trouble};
@@ -12,6 +12,12 @@ use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::format::{self, LINE_MAX};
 use crate::store::{Left, StoreError};
 use std::sync::Arc;
+
+/// How often a body is put beside the ledger, where it is gone again when the line that names it is to be written.
+///
+/// Each time a compaction, or another writer of the same body, must have come between its sync and the lock: to need two
+/// is rare, to need all of them means that something else removes it.
+const KEEP_TRIES: u32 = 16;
 
 /// A key that this process works on until this is dropped: the kernel tells the others that it lives.
 #[derive(Debug)]
@@ -54,48 +60,65 @@ pub struct OnFile {
 
 /// Claims a key.
 pub async fn claim(core: &Arc<Core>, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
-    // Durable before the line that names it, and not under the lock, which nobody may hold while a disk works.
-    let opened = with_kept_body(core, wish)?;
-    let (ours, wish) = (core.clone(), wish.clone());
-    core.locked(move |_, state| take(&ours, state, &wish, &opened, now)).await
+    let mut kept: Option<Kept> = None;
+    for _ in 0..=KEEP_TRIES {
+        let (ours, wished, body) = (core.clone(), wish.clone(), kept.take());
+        let taken = core.locked(move |_, state| take(&ours, state, &wished, body.as_ref(), now)).await?;
+        if let Some(claimed) = taken {
+            return Ok(claimed);
+        }
+        // Durable before the line that names it, and not under the lock, which nobody may hold while a disk works.
+        kept = Some(keep_body(core, wish)?);
+    }
+    Err(StoreError::Compacting { path: core.place().ledger().into() })
 }
 
-fn with_kept_body(core: &Core, wish: &Wish) -> Result<Arc<Opened>, StoreError> {
-    let body = match &wish.opened.body {
+fn keep_body(core: &Core, wish: &Wish) -> Result<Kept, StoreError> {
+    match &wish.opened.body {
         StoredBody::Blob { sha, .. } => {
             let kept = blobs::keep(core.place(), &wish.body)?;
-            assert!(matches!(&kept, StoredBody::Blob { sha: ours, .. } if ours == sha), "the body is that of the line");
-            return Ok(wish.opened.clone());
+            let is_same = matches!(&kept.body, StoredBody::Blob { sha: ours, .. } if ours == sha);
+            assert!(is_same, "the body is that of the line");
+            Ok(kept)
         }
-        body => core.outsource(body)?,
-    };
-    Ok(match body {
-        Some(body) => Arc::new(Opened { body, ..Opened::clone(&wish.opened) }),
-        None => wish.opened.clone(),
-    })
+        body => Ok(core.outsource(body)?.expect("only a long body is asked for")),
+    }
 }
 
-/// Looks the key up and takes it, or says why not. The append lock is held.
+/// Returns the line that opens an operation; `None` where its body has to be put beside the ledger first, or once more.
+fn opening(wish: &Wish, kept: Option<&Kept>) -> Option<Arc<Opened>> {
+    if !blobs::lies_outside(&wish.opened.body) {
+        return Some(wish.opened.clone());
+    }
+    let body = kept.filter(|kept| kept.is_there())?.body.clone();
+    Some(Arc::new(Opened { body, ..Opened::clone(&wish.opened) }))
+}
+
+/// Looks the key up and takes it, or says why not; `None` where the body must be kept first. The append lock is held.
 fn take(
     core: &Arc<Core>,
     state: &mut State,
     wish: &Wish,
-    opened: &Arc<Opened>,
+    kept: Option<&Kept>,
     now: Now,
-) -> Result<Done<Claimed<JsonlClaim>>, Trouble> {
+) -> Result<Done<Option<Claimed<JsonlClaim>>>, Trouble> {
     core.catch_up(state, now.wall)?;
     core.check(state)?;
-    let plain = |value| Ok(Done { value, before: Before::Nothing });
+    let plain = |value| Ok(Done { value: Some(value), before: Before::Nothing });
     let found = match wanted(core, state, wish)? {
         Wanted::There(found) => found,
         Wanted::Lost(n) => return Err(StoreError::Lost { key: wish.key.clone(), n }.into()),
         Wanted::Absent if !wish.entry.opens() => return plain(Claimed::Unknown(wish.key.clone())),
         Wanted::Absent => {
+            let Some(opened) = opening(wish, kept) else {
+                return Ok(Done { value: None, before: Before::Nothing });
+            };
             let (partner, key) = (opened.partner.clone(), wish.key.clone());
             let run = Beginning { partner, key, opened_at: state.journal.end(), history: History::default() };
-            return plain(begin(core, state, run, Fact::Opened(opened.clone()), now)?);
+            return plain(begin(core, state, run, Fact::Opened(opened), now)?);
         }
     };
+    let opened = &wish.opened;
     let OnFile { operation: Operation { key, history, opened_at, .. }, standing } = *found;
     match enter(Some(Known { history: &history, standing }), wish.wanted()) {
         Entry::Open => unreachable!("nothing is opened twice"),
@@ -113,7 +136,7 @@ fn take(
             plain(begin(core, state, run, Fact::Reopened(Arc::new(reopened)), now)?)
         }
         // Another process wrote it and may not have synced it; whoever reports it does (P2).
-        Entry::Final => Ok(Done { value: Claimed::Final(key, history), before: Before::Synced }),
+        Entry::Final => Ok(Done { value: Some(Claimed::Final(key, history)), before: Before::Synced }),
         Entry::OtherPayload => plain(Claimed::OtherPayload(key, history)),
         Entry::Busy => {
             let owner = owner(&history).cloned().unwrap_or_default();
@@ -260,20 +283,37 @@ impl Claim for JsonlClaim {
 
 impl JsonlClaim {
     async fn record(&mut self, now: Now, fact: &Fact, durability: Durability) -> Result<(), StoreError> {
-        let fact = with_kept_answer(&self.core, fact).unwrap_or_else(|| fact.clone());
         let before = match durability {
             Durability::Later => Before::Nothing,
             Durability::Now if self.durable => Before::Synced,
             Durability::Now => Before::Remembered(self.held.n),
         };
-        let mut held = self.held.clone();
-        let write = move |core: &Core, state: &mut State| {
-            held.write(core, state, now, &fact)?;
-            Ok(Done { value: held.places, before })
-        };
-        self.held.places = self.core.locked(write).await?;
+        for left in (0..=KEEP_TRIES).rev() {
+            let (fact, kept) = match left {
+                0 => (lighter(fact).expect("only the body of an answer is kept, and it can be left out"), None),
+                _ => with_kept_answer(&self.core, fact).unwrap_or_else(|| (fact.clone(), None)),
+            };
+            if self.write(now, fact, kept, before).await? {
+                break;
+            }
+        }
         self.durable |= durability == Durability::Now;
         Ok(())
+    }
+
+    /// Writes one line. Returns false, and has written nothing, where the body that it names was removed meanwhile.
+    async fn write(&mut self, now: Now, fact: Fact, kept: Option<Kept>, before: Before) -> Result<bool, StoreError> {
+        let mut held = self.held.clone();
+        let write = move |core: &Core, state: &mut State| {
+            if kept.as_ref().is_some_and(|kept| !kept.is_there()) {
+                return Ok(Done { value: None, before: Before::Nothing });
+            }
+            held.write(core, state, now, &fact)?;
+            Ok(Done { value: Some(held.places), before })
+        };
+        let places = self.core.locked(write).await?;
+        self.held.places = places.unwrap_or(self.held.places);
+        Ok(places.is_some())
     }
 }
 
@@ -312,18 +352,18 @@ impl Held {
     }
 }
 
-/// Puts a long answer beside the ledger; where that fails, the outcome goes without it.
-fn with_kept_answer(core: &Core, fact: &Fact) -> Option<Fact> {
+/// Puts a long answer beside the ledger; where that fails, the outcome goes without it. `None` where nothing is long.
+fn with_kept_answer(core: &Core, fact: &Fact) -> Option<(Fact, Option<Kept>)> {
     let Fact::Settled(settled) = fact else { return None };
     let body = settled.response.as_ref()?.body.as_ref()?;
     match core.outsource(body) {
         Ok(None) => None,
         Ok(Some(kept)) => {
             let mut settled: Settled = (**settled).clone();
-            settled.response.as_mut()?.body = Some(kept);
-            Some(Fact::Settled(Arc::new(settled)))
+            settled.response.as_mut()?.body = Some(kept.body.clone());
+            Some((Fact::Settled(Arc::new(settled)), Some(kept)))
         }
-        Err(_) => lighter(fact),
+        Err(_) => Some((lighter(fact)?, None)),
     }
 }
 

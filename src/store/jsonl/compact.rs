@@ -4,38 +4,39 @@
 //! that no claim number is missing, and every line of an operation that is not decided. The old file is not altered: a
 //! crash leaves it or the new one, and whoever has it open reads on in it until he looks at the path again.
 
+mod held;
 mod slim;
+mod sweep;
 
 use super::Options;
-use super::core::twin;
-use super::disk::{Disk, stat_of, write_all};
-use super::journal::{Journal, Reading};
+use super::disk::{Disk, write_all};
+use super::journal::Journal;
 use super::locks::Locks;
 use super::operations::Operations;
 use super::place::{Place, failed, private, sync_folder};
 use super::repair::append;
 use super::scan::{Next, Piece, Position, scan};
-use super::seen::{Record, Seen};
-use super::{blobs, upkeep};
+use super::seen::Seen;
+use super::upkeep;
 use crate::engine::entry::is_final;
 use crate::engine::facts::Opened;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::StoreError;
 use crate::store::format::{self, Envelope, Header};
+use held::Held;
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+use sweep::sweep;
 
 /// How much is written at once, in bytes.
 const CHUNK: usize = 1 << 20;
 /// How much room must be left beyond what a compaction takes, in bytes: what claims keep for their outcomes.
 const ROOM: u64 = 4 << 20;
-/// How old a body beside the ledger must be to be removed: a process may have put it there and not written its line yet.
-const BODY_AGE: Duration = Duration::from_secs(60);
 
 /// Which operations lose their payloads and answers.
 pub enum Which<'a> {
@@ -54,17 +55,20 @@ pub struct Compacted {
     pub before: u64,
     /// How long it is.
     pub after: u64,
-    /// How many bodies beside the ledger were removed.
+    /// How many bodies beside the ledger were removed, whoever had left them there.
     pub bodies: u64,
+    /// How many bodies of these operations are still there, because other operations have the same.
+    pub shared: u64,
 }
 
-/// Compacts a ledger. Where nothing would change, nothing is written.
+/// Compacts a ledger, and removes the bodies beside it that no line names, however young. Where nothing would change,
+/// nothing is written.
 ///
 /// # Errors
 /// Damage, loss and a failed sync, as a claim would refuse it; [`StoreError::NoSpace`] where the new file would not find
 /// room, before it is begun; [`StoreError::Compacting`] while another process does the same, or where an operation that
 /// was to be compacted is claimed again meanwhile; [`StoreError::Linked`] where the file has other names, which would
-/// keep the old one.
+/// keep the old one; [`StoreError::Unswept`] where all that is done, and bodies are left.
 pub fn compact(path: &Path, options: &Options, which: &Which<'_>) -> Result<Compacted, StoreError> {
     let place = Place::find(path)?;
     // A file that is no ledger gets nothing beside it.
@@ -78,59 +82,28 @@ pub fn compact(path: &Path, options: &Options, which: &Which<'_>) -> Result<Comp
         return Err(StoreError::Compacting { path: place.ledger().into() });
     };
     // Only now: another compaction may just have ended.
-    let file = place.open_to_write()?;
-    let marked = twin(&place, &file)?;
-    locks.mark(&marked, &place)?;
-    let mut journal = Journal::load(&place, Arc::new(file))?;
-    let record = options.state.as_ref().and_then(|state| Seen::look(state, &journal.header().id));
-    if let Some(record) = &record {
-        journal.trust(record);
-    }
-    journal.read_on(Reading::Unlocked)?;
+    let mut held = Held::open(&place, options, &locks)?;
     {
         // What a dead writer left is mended, and what was lost refused, before anything is chosen.
         let _append = append(&locks)?;
-        catch_up(&place, options, record.as_ref(), &mut journal)?;
+        held.catch_up()?;
     }
-    let operations = journal.all()?;
-    let chosen = choose(&journal, &operations, which, options.now)?;
-    if chosen.is_empty() {
-        let len = journal.end();
-        return Ok(Compacted { before: len, after: len, ..Compacted::default() });
-    }
-    refuse_without_room(&place, &marked, journal.end())?;
-    let draft = Draft::begin(&place, &marked, &journal, options.now)?;
-    let (gone, marks) = (BTreeSet::new(), Vec::new());
-    Compaction { place: &place, options, record, journal, operations, chosen, draft, gone, marks }.finish(&locks)
-}
-
-/// Reads what came meanwhile. Nobody appends any more.
-///
-/// # Errors
-/// As a claim would refuse the ledger.
-fn catch_up(
-    place: &Place,
-    options: &Options,
-    record: Option<&Record>,
-    journal: &mut Journal,
-) -> Result<(), StoreError> {
-    let there = fs::metadata(place.ledger()).map(|found| stat_of(&found).identity);
-    let ours = journal.disk().stat().map(|found| found.identity);
-    if there.ok().zip(ours.ok()).is_none_or(|(there, ours)| there != ours) {
-        return Err(StoreError::Replaced { path: place.ledger().into() });
-    }
-    let damage = journal.read_on(Reading::Locked)?;
-    if let Some(record) = record {
-        journal.check_end(record)?;
-    }
-    if place.sick().exists() {
-        return Err(StoreError::Sick { path: place.sick() });
-    }
-    journal.check()?;
-    if !damage.is_none() {
-        journal.mend(&damage, options.now)?;
-    }
-    Ok(())
+    let operations = held.journal.all()?;
+    let chosen = choose(&held.journal, &operations, which, options.now)?;
+    let len = held.journal.end();
+    let (mut compacted, mut gone) = (Compacted { before: len, after: len, ..Compacted::default() }, BTreeSet::new());
+    let swept = if chosen.is_empty() {
+        sweep(&mut held)
+    } else {
+        refuse_without_room(&place, &held.marked, len)?;
+        let draft = Draft::begin(&held)?;
+        (compacted, gone) = Compaction { held, operations, chosen, draft, gone, marks: Vec::new() }.finish()?;
+        Held::open(&place, options, &locks).and_then(|mut new| sweep(&mut new))
+    };
+    let unswept = |source| StoreError::Unswept { path: place.blobs(), source: Box::new(source) };
+    compacted.bodies = swept.map_err(unswept)?;
+    compacted.shared = gone.iter().filter(|name| place.blobs().join(&***name).exists()).count() as u64;
+    Ok(compacted)
 }
 
 /// Finds the operations that are slimmed, as rows.
@@ -188,7 +161,8 @@ struct Draft {
 }
 
 impl Draft {
-    fn begin(place: &Place, old: &File, journal: &Journal, now: Timestamp) -> Result<Draft, StoreError> {
+    fn begin(held: &Held<'_>) -> Result<Draft, StoreError> {
+        let (place, old) = (held.place, &held.marked);
         let path = place.draft();
         let make = || -> std::io::Result<File> {
             let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(true)).open(&path)?;
@@ -202,9 +176,9 @@ impl Draft {
         };
         let file = make().map_err(|error| failed("write", &path, error))?;
         let mut draft = Draft { file, buffer: Vec::with_capacity(CHUNK), end: 0, durable: 0 };
-        let Header { v, id, generation } = journal.header().clone();
+        let Header { v, id, generation } = held.journal.header().clone();
         let header = Header { v, id, generation: generation + 1 };
-        draft.line(place, &format::header_line(&header, now))?;
+        draft.line(place, &format::header_line(&header, held.options.now))?;
         Ok(draft)
     }
 
@@ -230,10 +204,7 @@ impl Draft {
 }
 
 struct Compaction<'a> {
-    place: &'a Place,
-    options: &'a Options,
-    record: Option<Record>,
-    journal: Journal,
+    held: Held<'a>,
     operations: Operations,
     chosen: BTreeSet<usize>,
     draft: Draft,
@@ -244,48 +215,50 @@ struct Compaction<'a> {
 }
 
 impl Compaction<'_> {
-    fn finish(mut self, locks: &Locks) -> Result<Compacted, StoreError> {
-        let written = self.write(locks);
+    /// Returns also which bodies beside the ledger the slimmed lines named.
+    fn finish(mut self) -> Result<(Compacted, BTreeSet<Box<str>>), StoreError> {
+        let written = self.write();
         if written.is_err() {
             // Where it took the old one's place already, there is none.
-            drop(fs::remove_file(self.place.draft()));
+            drop(fs::remove_file(self.held.place.draft()));
         }
-        let before = written?;
-        let bodies = self.remove_bodies()?;
-        Ok(Compacted { operations: self.chosen.len() as u64, before, after: self.draft.end, bodies })
+        let (before, operations) = (written?, self.chosen.len() as u64);
+        let compacted = Compacted { operations, before, after: self.draft.end, ..Compacted::default() };
+        Ok((compacted, self.gone))
     }
 
     /// Writes the new file and puts it in the place of the old one, whose length is returned.
-    fn write(&mut self, locks: &Locks) -> Result<u64, StoreError> {
-        let middle = self.journal.at();
-        self.copy(self.journal.start(), middle.end)?;
-        self.draft.sync(self.place)?;
+    fn write(&mut self) -> Result<u64, StoreError> {
+        let (place, locks) = (self.held.place, self.held.locks);
+        let middle = self.held.journal.at();
+        self.copy(self.held.journal.start(), middle.end)?;
+        self.draft.sync(place)?;
         // From here on nobody appends to the old file: only what came meanwhile is still to be copied.
         let _append = append(locks)?;
-        catch_up(self.place, self.options, self.record.as_ref(), &mut self.journal)?;
-        let before = self.journal.end();
+        self.held.catch_up()?;
+        let before = self.held.journal.end();
         self.copy(middle, before)?;
-        let note = format::compacted_line(self.options.now, self.draft.durable);
-        self.draft.line(self.place, &note)?;
-        self.draft.sync(self.place)?;
-        upkeep::remove(self.place, locks)?;
-        fs::rename(self.place.draft(), self.place.ledger())
-            .map_err(|error| failed("put the new file in the place of", self.place.ledger(), error))?;
-        sync_folder(&self.place.folder())?;
+        let note = format::compacted_line(self.held.options.now, self.draft.durable);
+        self.draft.line(place, &note)?;
+        self.draft.sync(place)?;
+        upkeep::remove(place, locks)?;
+        fs::rename(place.draft(), place.ledger())
+            .map_err(|error| failed("put the new file in the place of", place.ledger(), error))?;
+        sync_folder(&place.folder())?;
         self.remember()?;
         Ok(before)
     }
 
     /// Copies the lines from `from` to `to`; those of chosen operations slimmed.
     fn copy(&mut self, from: Position, to: u64) -> Result<(), StoreError> {
-        let disk = self.journal.disk().clone();
+        let disk = self.held.journal.disk().clone();
         let mut result = Ok(());
         let scanned = scan(&*disk, from, to, &mut |piece| {
             let Piece::Line { offset, text, envelope, .. } = piece else { return Next::On };
             result = self.line(offset, text, envelope);
             if result.is_ok() { Next::On } else { Next::Stop }
         });
-        scanned.map_err(|error| failed("read", self.place.ledger(), error))?;
+        scanned.map_err(|error| failed("read", self.held.place.ledger(), error))?;
         result
     }
 
@@ -306,7 +279,7 @@ impl Compaction<'_> {
             false => Some(format::moved_line(text, durable)),
         };
         if let Some(line) = line {
-            self.draft.line(self.place, &line)?;
+            self.draft.line(self.held.place, &line)?;
         }
         if is_claim {
             self.marks.push((offset, self.draft.end));
@@ -318,7 +291,7 @@ impl Compaction<'_> {
     fn refuse_new_claim(&self, text: &[u8]) -> Result<(), StoreError> {
         let row = format::identity(text).and_then(|whose| self.operations.find(&whose.partner, &whose.key));
         match row.is_some_and(|row| self.chosen.contains(&row)) {
-            true => Err(StoreError::Compacting { path: self.place.ledger().into() }),
+            true => Err(StoreError::Compacting { path: self.held.place.ledger().into() }),
             false => Ok(()),
         }
     }
@@ -330,30 +303,9 @@ impl Compaction<'_> {
     }
 
     fn remember(&self) -> Result<(), StoreError> {
-        let Some((state, _)) = self.options.state.as_ref().zip(self.record) else { return Ok(()) };
-        let header = self.journal.header();
+        let Some((state, _)) = self.held.options.state.as_ref().zip(self.held.record) else { return Ok(()) };
+        let header = self.held.journal.header();
         let (seen, _) = Seen::open(state, &header.id)?;
-        seen.advance(header.generation + 1, self.journal.newest_n(), self.draft.end)
-    }
-
-    /// Removes the bodies beside the ledger that nothing names any more.
-    fn remove_bodies(&mut self) -> Result<u64, StoreError> {
-        if self.gone.is_empty() {
-            return Ok(0);
-        }
-        let disk: Arc<dyn Disk> = Arc::new(self.place.open_to_read()?);
-        let mut journal = Journal::load(self.place, disk.clone())?;
-        journal.read_on(Reading::Unlocked)?;
-        let gone = &mut self.gone;
-        let scanned = scan(&*disk, journal.start(), journal.end(), &mut |piece| {
-            if let Piece::Line { text, .. } = piece {
-                for sha in blobs::named(text) {
-                    gone.remove(sha);
-                }
-            }
-            Next::On
-        });
-        scanned.map_err(|error| failed("read", self.place.ledger(), error))?;
-        blobs::remove(self.place, gone.iter(), BODY_AGE)
+        seen.advance(header.generation + 1, self.held.journal.newest_n(), self.draft.end)
     }
 }

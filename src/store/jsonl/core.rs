@@ -1,12 +1,13 @@
 //! What all claims of one open ledger share: the journal under its locks, syncs, and this machine's memory of it.
 
+use super::Options;
+use super::blobs::{self, Kept};
 use super::disk::{Disk, stat_of};
 use super::group::Group;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
 use super::place::{Place, failed, private, sync_folder};
 use super::seen::{Record, Seen};
-use super::{Options, blobs};
 use crate::engine::facts::StoredBody;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{Header, VERSION};
@@ -206,7 +207,7 @@ impl Core {
     }
 
     /// Puts a body that is too long for a line beside the ledger.
-    pub fn outsource(&self, body: &StoredBody) -> Result<Option<StoredBody>, StoreError> {
+    pub fn outsource(&self, body: &StoredBody) -> Result<Option<Kept>, StoreError> {
         match blobs::inline(body) {
             Some(bytes) if blobs::is_long(body) => blobs::keep(&self.place, bytes).map(Some),
             _ => Ok(None),
