@@ -5,8 +5,9 @@
 //! overshot when partners misbehave; memory, size, and instructions, which are the same on a noisy machine.
 //! `ABIDE_BENCH_PAIRS` sets the number of pairs of each comparison (default 100).
 //!
-//! What runs is a copy of the binary, as an installation makes one, because `curl` was installed too: the file that a
-//! linker wrote lies in the page cache in single pages, and every start pays for mapping them (a tenth of the ratio).
+//! What runs is what `cargo install` makes, because `curl` was installed too. The binary that Cargo builds for a bench
+//! unwinds, which a release does not; and the file that a linker wrote lies in the page cache in single pages, so that
+//! every start pays for mapping them (a tenth of the ratio).
 
 mod hostile;
 mod process;
@@ -218,9 +219,11 @@ fn system_roots_and(authority: &Authority, folder: &Path) -> Option<PathBuf> {
 }
 
 fn installed(folder: &Path) -> PathBuf {
-    let copy = folder.join("abide");
-    std::fs::copy(env!("CARGO_BIN_EXE_abide"), &copy).expect("room for a copy of the binary");
-    copy
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["install", "--locked", "--quiet", "--no-track", "--path", env!("CARGO_MANIFEST_DIR"), "--root"]);
+    let status = cargo.arg(folder).status().expect("Cargo starts");
+    assert!(status.success(), "{cargo:?}: {status}");
+    folder.join("bin/abide")
 }
 
 /// A folder that goes with its value.

@@ -7,7 +7,7 @@ use super::output::{self, Reply};
 use super::plan::Plan;
 use super::screen::Talk;
 use super::{Format, Session, state};
-use crate::report::advice::{Advice, Asking, Ground, advise};
+use crate::report::advice::{Advice, Asking, Book, Ground, advise};
 use crate::report::human::{self, Verdicted};
 use crate::report::json::{self, Attempted, Sent, Standing, line};
 use crate::report::known::{Known, State};
@@ -147,9 +147,14 @@ impl<'a> Reporter<'a> {
             (false, None) => verdict.into(),
         };
         let ledger = self.ledger_word();
+        let book = match (&self.plan.place, &ledger) {
+            (Place::None, _) => Book::Nowhere,
+            (Place::File { .. }, Some(path)) => Book::At(path),
+            (Place::File { .. }, None) => Book::Usual,
+        };
         let ground = Ground {
             asking: if self.plan.composed.policy.status.is_some() { Asking::Possible } else { Asking::Impossible },
-            ledger: ledger.as_deref(),
+            book,
             now: now.wall,
             clock: &self.session.local,
         };

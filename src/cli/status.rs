@@ -5,7 +5,7 @@ use super::book;
 use super::exit::{Exit, Failure};
 use super::screen::Talk;
 use super::{Format, Session, ledger_place};
-use crate::report::advice::{Advice, Ground, advise};
+use crate::report::advice::{Advice, Book, Ground, advise};
 use crate::report::human::{self, Verdicted, happened};
 use crate::report::json::{Standing, Status, Unsettled, line};
 use crate::report::known::{Known, State};
@@ -119,7 +119,7 @@ pub fn advice(known: &Known<'_>, ledger: Option<&Path>, session: &Session) -> Ad
     let ledger = ledger.map(|path| path.display().to_string());
     let ground = Ground {
         asking: session.profiles.asking(known.opened()),
-        ledger: ledger.as_deref(),
+        book: ledger.as_deref().map_or(Book::Usual, Book::At),
         now: session.now().wall,
         clock: &session.local,
     };

@@ -23,12 +23,23 @@ pub enum Asking {
 pub struct Ground<'a> {
     /// Whether the partner can be asked.
     pub asking: Asking,
-    /// The ledger, where a command line must name it.
-    pub ledger: Option<&'a str>,
+    /// Where it is recorded.
+    pub book: Book<'a>,
     /// The wall clock.
     pub now: Timestamp,
     /// For times.
     pub clock: &'a LocalClock,
+}
+
+/// Where an operation is recorded, as far as a command line must say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Book<'a> {
+    /// In the ledger that is used where none is named.
+    Usual,
+    /// In this one.
+    At(&'a str),
+    /// Nowhere: there is nothing to replay.
+    Nowhere,
 }
 
 /// What to do next.
@@ -64,6 +75,9 @@ pub fn advise(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
         }
         State::Abandoned(verdict) | State::Settled(verdict) => match verdict {
             Verdict::Confirmed => Advice::words("nothing", "nothing: it is done"),
+            Verdict::Rejected if ground.book == Book::Nowhere => {
+                Advice::words("change it", "change what the partner refused, and send it again")
+            }
             Verdict::Rejected => {
                 let again = command("replay", known, ground, " --only rejected");
                 let words = "change what the partner refused, and send it under a new key";
@@ -85,6 +99,9 @@ fn replay(known: &Known<'_>, ground: &Ground<'_>, words: &str, brief: &str) -> A
         Some(at) => (format!("at {at} or later, "), format!("{brief} at {at}")),
         None => (String::new(), brief.to_owned()),
     };
+    if ground.book == Book::Nowhere {
+        return Advice::words(brief, format!("{then}{words}"));
+    }
     if needs_the_command_line(known) {
         let key = known.key;
         return Advice::words(
@@ -105,20 +122,27 @@ fn needs_the_command_line(known: &Known<'_>) -> bool {
 }
 
 fn command(name: &str, known: &Known<'_>, ground: &Ground<'_>, more: &str) -> String {
-    let ledger = ground.ledger.map(|ledger| format!(" --ledger {}", shell_word(ledger))).unwrap_or_default();
+    let ledger = match ground.book {
+        Book::At(ledger) => format!(" --ledger {}", shell_word(ledger)),
+        Book::Usual | Book::Nowhere => String::new(),
+    };
     format!("abide {name} {}{ledger}{more}", shell_word(known.key.as_str()))
 }
 
 fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
+    let again = if ground.book == Book::Nowhere { "send it again" } else { "replay it" };
     let correct = |what: &str| {
-        let words = format!("correct {what}, then replay it: that is safe");
+        let words = format!("correct {what}, then {again}: that is safe");
         replay(known, ground, &words, &format!("correct {what}"))
     };
     match known.settled().map(|settled| settled.cause) {
         Some(Cause::Expired) => Advice::words("nothing", "nothing: it is too late to send it (--valid-for)"),
         Some(Cause::Credentials | Cause::NeedsChange) if remedy(known).is_some() => {
-            let words = remedy(known)
-                .map(|remedy| format!("{remedy}; then replay it, or send it again under its key: both are safe"));
+            let how = match ground.book {
+                Book::Nowhere => "send it again: that is safe",
+                Book::Usual | Book::At(_) => "replay it, or send it again under its key: both are safe",
+            };
+            let words = remedy(known).map(|remedy| format!("{remedy}; then {how}"));
             replay(known, ground, &words.unwrap_or_default(), "correct the TLS settings")
         }
         Some(Cause::Credentials) => correct("the credentials"),
@@ -194,6 +218,10 @@ mod tests {
     use std::sync::Arc;
 
     fn words(method: &str, key_until: Option<&str>, state: State, asking: Asking) -> Advice {
+        words_in(Book::At("/l.jsonl"), method, key_until, state, asking)
+    }
+
+    fn words_in(book: Book<'_>, method: &str, key_until: Option<&str>, state: State, asking: Asking) -> Advice {
         let time = |text: &str| text.parse::<Timestamp>().expect("a time");
         let partner = PartnerName::new("acme").expect("a name");
         let key = IdempotencyKey::new("k1", 255).expect("a key");
@@ -219,7 +247,7 @@ mod tests {
         let history = History { facts };
         let known = Known { partner: &partner, key: &key, history: &history, state };
         let clock = LocalClock::new(|| TimeZone::UTC);
-        advise(&known, &Ground { asking, ledger: Some("/l.jsonl"), now, clock: &clock })
+        advise(&known, &Ground { asking, book, now, clock: &clock })
     }
 
     #[test]
@@ -246,6 +274,15 @@ mod tests {
             assert!(advice.words.contains(expected), "{}", advice.words);
             let replay = is_replayed.then_some("abide replay k1 --ledger /l.jsonl");
             assert_eq!(advice.command.as_deref(), replay, "{}", advice.words);
+        }
+    }
+
+    #[test]
+    fn nobody_is_told_to_replay_what_was_not_recorded() {
+        for verdict in [Verdict::NotDone, Verdict::Rejected] {
+            let advice = words_in(Book::Nowhere, "GET", None, State::Settled(verdict), Asking::Impossible);
+            assert_eq!(advice.command, None);
+            assert!(!advice.words.contains("replay"), "{}", advice.words);
         }
     }
 
