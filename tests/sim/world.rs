@@ -20,6 +20,8 @@ const EPOCH_MS: i64 = 1_795_996_800_000;
 
 /// A run with more hazards than this will never end: ten minutes of questions pass a thousand.
 const STEPS_MAX: u32 = 20_000;
+/// A sleep that is no longer hides no step of the clock.
+const SLEEP_SHORT: Duration = Duration::from_secs(60);
 
 /// A process: one command that somebody started.
 #[derive(Clone, Debug)]
@@ -100,6 +102,8 @@ pub struct World {
     pub now: Moment,
     /// When the wall clock last stepped.
     pub stepped: Option<Moment>,
+    /// How many lines the ledger had when the machine last slept for long.
+    slept_long_at: Option<u64>,
     /// The partner.
     pub partner: Partner,
     /// The ledger.
@@ -138,6 +142,7 @@ impl World {
             chance,
             now: Moment::START,
             stepped: None,
+            slept_long_at: None,
             book: Book::default(),
             watch: Watch::new(trace),
             processes: [(); 2].map(|()| Process::new(0, Errand::send(Duration::ZERO), Moment::START, Duration::ZERO)),
@@ -186,9 +191,11 @@ impl World {
         self.now = self.now.after(time);
     }
 
-    /// Steps the wall clock, perhaps.
+    /// Steps the wall clock, perhaps. Never before a line tells of a long sleep: a step back that ends inside the sleep
+    /// leaves no trace, and nothing could find it out.
     pub fn shake_clock(&mut self) {
-        if self.chance.odds(self.weather.steps) {
+        let is_untold = self.slept_long_at == Some(self.book.end());
+        if self.chance.odds(self.weather.steps) && !is_untold {
             let ms = self.chance.pick(&[1_500, 30_000, 600_000, 7_200_000]);
             self.wall_ahead_ms += if self.chance.odds(50) { ms } else { -ms };
             self.stepped = Some(self.now);
@@ -226,6 +233,11 @@ impl World {
             return Duration::ZERO;
         }
         let sleep = self.chance.magnitude(5_000, 10_000_000);
+        // After a step, a long sleep would hide the step as a long gap does.
+        let sleep = if self.stepped.is_some() { sleep.min(SLEEP_SHORT) } else { sleep };
+        if sleep > SLEEP_SHORT {
+            self.slept_long_at = Some(self.book.end());
+        }
         self.processes.iter_mut().for_each(|process| process.slept += sleep);
         self.note(|| format!("the machine sleeps for {sleep:?}"));
         sleep
