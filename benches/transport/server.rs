@@ -1,7 +1,7 @@
 //! A server that answers every POST at once, over HTTP or HTTPS, until the process ends.
 
 use super::BODY;
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
@@ -15,6 +15,8 @@ impl Authority {
     /// Makes one.
     pub fn new() -> Authority {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        // A name of its own: where issuer and subject are called alike, a certificate counts as its own issuer.
+        params.distinguished_name.push(DnType::CommonName, "an authority of the bench");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().expect("enough chance");
         Authority(CertifiedIssuer::self_signed(params, key).expect("signs itself"))
@@ -41,14 +43,13 @@ impl Authority {
 
 /// A running server.
 pub struct Server {
-    scheme: &'static str,
-    addr: SocketAddr,
+    url: String,
 }
 
 impl Server {
     /// Starts one for plain HTTP.
     pub fn http() -> Server {
-        Server { scheme: "http", addr: listen(answer) }
+        Server { url: format!("http://{}/v1/pay", listen(answer)) }
     }
 
     /// Starts one for HTTPS.
@@ -61,12 +62,12 @@ impl Server {
             stream.conn.send_close_notify();
             stream.flush()
         });
-        Server { scheme: "https", addr }
+        Server { url: format!("https://{addr}/v1/pay") }
     }
 
     /// Returns where it is posted to.
-    pub fn url(&self) -> String {
-        format!("{}://{}/v1/pay", self.scheme, self.addr)
+    pub fn url(&self) -> &str {
+        &self.url
     }
 }
 
