@@ -6,7 +6,7 @@ use super::ledger_place::Place;
 use super::output::{self, Reply};
 use super::plan::Plan;
 use super::screen::Talk;
-use super::{Format, Session, state};
+use super::{Format, Session, state, way};
 use crate::report::advice::{Advice, Asking, Book, Ground, advise};
 use crate::report::human::{self, Verdicted};
 use crate::report::json::{self, Attempted, Sent, Standing, line};
@@ -152,7 +152,9 @@ impl<'a> Reporter<'a> {
             (Place::File { .. }, Some(path)) => Book::At(path),
             (Place::File { .. }, None) => Book::Usual,
         };
+        let proxy = self.args.way.proxy.as_deref().map(way::named);
         let ground = Ground {
+            proxy: proxy.as_deref(),
             asking: if self.plan.composed.policy.status.is_some() { Asking::Possible } else { Asking::Impossible },
             book,
             now: now.wall,

@@ -120,6 +120,7 @@ pub fn advice(known: &Known<'_>, ledger: Option<&Path>, session: &Session) -> Ad
     let ground = Ground {
         asking: session.profiles.asking(known.opened()),
         book: ledger.as_deref().map_or(Book::Usual, Book::At),
+        proxy: None,
         now: session.now().wall,
         clock: &session.local,
     };

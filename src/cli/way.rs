@@ -75,6 +75,11 @@ fn variable(name: &str) -> Option<String> {
     std::env::var_os(name).map(|value| value.to_string_lossy().into_owned())
 }
 
+/// Returns the proxy that `-x` named without its credentials; nothing where it named none, or was refused.
+pub fn named(flag: &str) -> String {
+    Proxy::parse(flag).map(|proxy| proxy.to_string()).unwrap_or_default()
+}
+
 /// Returns how the user named a proxy: `http://***@proxy.example:3128 (HTTPS_PROXY)`.
 pub fn words(named: &Named) -> String {
     format!("{} ({})", named.proxy, named.by)

@@ -25,6 +25,8 @@ pub struct Ground<'a> {
     pub asking: Asking,
     /// Where it is recorded.
     pub book: Book<'a>,
+    /// Which proxy the command line named, secrets masked: nothing records it. `Some` of nothing: none at all.
+    pub proxy: Option<&'a str>,
     /// The wall clock.
     pub now: Timestamp,
     /// For times.
@@ -126,7 +128,11 @@ fn command(name: &str, known: &Known<'_>, ground: &Ground<'_>, more: &str) -> St
         Book::At(ledger) => format!(" --ledger {}", shell_word(ledger)),
         Book::Usual | Book::Nowhere => String::new(),
     };
-    format!("abide {name} {}{ledger}{more}", shell_word(known.key.as_str()))
+    let way = match ground.proxy.filter(|_| name == "replay") {
+        Some(proxy) => format!(" -x {}", shell_word(proxy)),
+        None => String::new(),
+    };
+    format!("abide {name} {}{ledger}{more}{way}", shell_word(known.key.as_str()))
 }
 
 fn not_done(known: &Known<'_>, ground: &Ground<'_>) -> Advice {
@@ -218,10 +224,15 @@ mod tests {
     use std::sync::Arc;
 
     fn words(method: &str, key_until: Option<&str>, state: State, asking: Asking) -> Advice {
-        words_in(Book::At("/l.jsonl"), method, key_until, state, asking)
+        advised(method, key_until, state, (asking, Book::At("/l.jsonl"), None))
     }
 
-    fn words_in(book: Book<'_>, method: &str, key_until: Option<&str>, state: State, asking: Asking) -> Advice {
+    fn advised(
+        method: &str,
+        key_until: Option<&str>,
+        state: State,
+        (asking, book, proxy): (Asking, Book<'_>, Option<&str>),
+    ) -> Advice {
         let time = |text: &str| text.parse::<Timestamp>().expect("a time");
         let partner = PartnerName::new("acme").expect("a name");
         let key = IdempotencyKey::new("k1", 255).expect("a key");
@@ -247,7 +258,7 @@ mod tests {
         let history = History { facts };
         let known = Known { partner: &partner, key: &key, history: &history, state };
         let clock = LocalClock::new(|| TimeZone::UTC);
-        advise(&known, &Ground { asking, book, now, clock: &clock })
+        advise(&known, &Ground { asking, book, proxy, now, clock: &clock })
     }
 
     #[test]
@@ -280,9 +291,22 @@ mod tests {
     #[test]
     fn nobody_is_told_to_replay_what_was_not_recorded() {
         for verdict in [Verdict::NotDone, Verdict::Rejected] {
-            let advice = words_in(Book::Nowhere, "GET", None, State::Settled(verdict), Asking::Impossible);
+            let advice = advised("GET", None, State::Settled(verdict), (Asking::Impossible, Book::Nowhere, None));
             assert_eq!(advice.command, None);
             assert!(!advice.words.contains("replay"), "{}", advice.words);
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_nothing_records_is_named_again() {
+        for (proxy, expected) in [
+            (None, "abide replay k1"),
+            (Some("http://***@proxy:3128"), "abide replay k1 -x 'http://***@proxy:3128'"),
+            (Some(""), "abide replay k1 -x ''"),
+        ] {
+            let ground = (Asking::Impossible, Book::Usual, proxy);
+            let advice = advised("POST", None, State::Settled(Verdict::NotDone), ground);
+            assert_eq!(advice.command.as_deref(), Some(expected));
         }
     }
 
