@@ -4,16 +4,17 @@
 //! that no claim number is missing, and every line of an operation that is not decided. The old file is not altered: a
 //! crash leaves it or the new one, and whoever has it open reads on in it until he looks at the path again.
 
+mod draft;
 mod held;
 mod slim;
 mod sweep;
 
 use super::Options;
-use super::disk::{Disk, write_all};
+use super::disk::Disk;
 use super::journal::Journal;
 use super::locks::Locks;
 use super::operations::Operations;
-use super::place::{Place, failed, private, sync_folder};
+use super::place::{Place, failed, sync_folder};
 use super::repair::append;
 use super::scan::{Next, Piece, Position, scan};
 use super::seen::Seen;
@@ -23,18 +24,17 @@ use crate::engine::facts::Opened;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::StoreError;
-use crate::store::format::{self, Envelope, Header};
+use crate::store::format::{self, Envelope};
+use draft::Draft;
 use held::Held;
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use sweep::sweep;
 
-/// How much is written at once, in bytes.
-const CHUNK: usize = 1 << 20;
 /// How much room must be left beyond what a compaction takes, in bytes: what claims keep for their outcomes.
 const ROOM: u64 = 4 << 20;
 
@@ -147,59 +147,6 @@ fn refuse_without_room(place: &Place, file: &File, len: u64) -> Result<(), Store
     match free < len + ROOM {
         true => Err(StoreError::NoSpace { path: place.draft() }),
         false => Ok(()),
-    }
-}
-
-/// The new file.
-struct Draft {
-    file: File,
-    buffer: Vec<u8>,
-    /// Where the next line begins.
-    end: u64,
-    /// The offset up to which it is durable.
-    durable: u64,
-}
-
-impl Draft {
-    fn begin(held: &Held<'_>) -> Result<Draft, StoreError> {
-        let (place, old) = (held.place, &held.marked);
-        let path = place.draft();
-        let make = || -> std::io::Result<File> {
-            let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(true)).open(&path)?;
-            let found = old.metadata()?;
-            // Whoever owns the ledger keeps it, also where an administrator compacts it.
-            if file.metadata()?.uid() != found.uid() || file.metadata()?.gid() != found.gid() {
-                std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
-            }
-            file.set_permissions(found.permissions())?;
-            Ok(file)
-        };
-        let file = make().map_err(|error| failed("write", &path, error))?;
-        let mut draft = Draft { file, buffer: Vec::with_capacity(CHUNK), end: 0, durable: 0 };
-        let Header { v, id, generation } = held.journal.header().clone();
-        let header = Header { v, id, generation: generation + 1 };
-        draft.line(place, &format::header_line(&header, held.options.now))?;
-        Ok(draft)
-    }
-
-    fn line(&mut self, place: &Place, line: &[u8]) -> Result<(), StoreError> {
-        self.buffer.extend_from_slice(line);
-        self.end += line.len() as u64;
-        if self.buffer.len() >= CHUNK { self.flush(place) } else { Ok(()) }
-    }
-
-    fn flush(&mut self, place: &Place) -> Result<(), StoreError> {
-        let at = self.end - self.buffer.len() as u64;
-        write_all(&self.file, &self.buffer, at).map_err(|error| failed("write", &place.draft(), error))?;
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn sync(&mut self, place: &Place) -> Result<(), StoreError> {
-        self.flush(place)?;
-        self.file.sync_data().map_err(|source| StoreError::Unsynced { path: place.draft(), source })?;
-        self.durable = self.end;
-        Ok(())
     }
 }
 

@@ -1,0 +1,68 @@
+//! The new file of a compaction, until it takes the place of the old one.
+
+use super::held::Held;
+use crate::store::StoreError;
+use crate::store::format::{self, Header};
+use crate::store::jsonl::disk::write_all;
+use crate::store::jsonl::place::{Place, failed, private};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+
+/// How much is written at once, in bytes.
+const CHUNK: usize = 1 << 20;
+
+/// The new file.
+pub struct Draft {
+    file: File,
+    buffer: Vec<u8>,
+    /// Where the next line begins.
+    pub end: u64,
+    /// The offset up to which it is durable.
+    pub durable: u64,
+}
+
+impl Draft {
+    /// Begins it with a header, owned and readable as the old one.
+    pub fn begin(held: &Held<'_>) -> Result<Draft, StoreError> {
+        let (place, old) = (held.place, &held.marked);
+        let path = place.draft();
+        let make = || -> std::io::Result<File> {
+            let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(true)).open(&path)?;
+            let found = old.metadata()?;
+            // Whoever owns the ledger keeps it, also where an administrator compacts it.
+            if file.metadata()?.uid() != found.uid() || file.metadata()?.gid() != found.gid() {
+                std::os::unix::fs::fchown(&file, Some(found.uid()), Some(found.gid()))?;
+            }
+            file.set_permissions(found.permissions())?;
+            Ok(file)
+        };
+        let file = make().map_err(|error| failed("write", &path, error))?;
+        let mut draft = Draft { file, buffer: Vec::with_capacity(CHUNK), end: 0, durable: 0 };
+        let Header { v, id, generation } = held.journal.header().clone();
+        let header = Header { v, id, generation: generation + 1 };
+        draft.line(place, &format::header_line(&header, held.options.now))?;
+        Ok(draft)
+    }
+
+    /// Adds a line.
+    pub fn line(&mut self, place: &Place, line: &[u8]) -> Result<(), StoreError> {
+        self.buffer.extend_from_slice(line);
+        self.end += line.len() as u64;
+        if self.buffer.len() >= CHUNK { self.flush(place) } else { Ok(()) }
+    }
+
+    fn flush(&mut self, place: &Place) -> Result<(), StoreError> {
+        let at = self.end - self.buffer.len() as u64;
+        write_all(&self.file, &self.buffer, at).map_err(|error| failed("write", &place.draft(), error))?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    /// Makes all lines durable.
+    pub fn sync(&mut self, place: &Place) -> Result<(), StoreError> {
+        self.flush(place)?;
+        self.file.sync_data().map_err(|source| StoreError::Unsynced { path: place.draft(), source })?;
+        self.durable = self.end;
+        Ok(())
+    }
+}
