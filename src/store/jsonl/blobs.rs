@@ -1,6 +1,7 @@
 //! Bodies that are too long for a line, each in a file named by its SHA-256.
 
-use super::disk::stat_of;
+use super::disk::{stat_of, write_all};
+use super::files;
 use super::place::{Place, failed, make_folder, private, sync_folder};
 use crate::engine::facts::StoredBody;
 use crate::store::StoreError;
@@ -8,7 +9,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 /// The longest body that is kept in a line, in bytes as the line writes them.
@@ -114,21 +115,21 @@ fn renew(path: &Path, bytes: &[u8]) -> io::Result<File> {
     if kept != bytes {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    file.sync_all()?;
+    files::sync_all(&file)?;
     Ok(file)
 }
 
 fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<File> {
     let draft = folder.join(format!("{:016x}{DRAFT}", fastrand::u64(..)));
-    let written = private(OpenOptions::new().write(true).create_new(true)).open(&draft).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&draft, path)?;
+    let written = files::open(private(OpenOptions::new().write(true).create_new(true)), &draft).and_then(|file| {
+        write_all(&file, bytes, 0)?;
+        files::sync_all(&file)?;
+        files::rename(&draft, path)?;
         Ok(file)
     });
     if written.is_err() {
         // What is left of a draft is named by nothing.
-        drop(fs::remove_file(&draft));
+        drop(files::remove(&draft));
     }
     written
 }
@@ -166,7 +167,7 @@ fn is_ours(name: &str) -> bool {
 /// Removes a body or a draft, which no line may name. The append lock is held. Returns whether it was there.
 pub fn remove(place: &Place, name: &str) -> Result<bool, StoreError> {
     let path = place.blobs().join(name);
-    match fs::remove_file(&path) {
+    match files::remove(&path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(failed("remove the body in", &path, error)),

@@ -11,6 +11,7 @@ mod sweep;
 
 use super::Options;
 use super::disk::Disk;
+use super::files;
 use super::journal::Journal;
 use super::locks::Locks;
 use super::operations::Operations;
@@ -28,7 +29,7 @@ use crate::store::format::{self, Envelope};
 use draft::Draft;
 use held::Held;
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -167,7 +168,7 @@ impl Compaction<'_> {
         let written = self.write();
         if written.is_err() {
             // Where it took the old one's place already, there is none.
-            drop(fs::remove_file(self.held.place.draft()));
+            drop(files::remove(&self.held.place.draft()));
         }
         let (before, operations) = (written?, self.chosen.len() as u64);
         let compacted = Compacted { operations, before, after: self.draft.end, ..Compacted::default() };
@@ -189,7 +190,7 @@ impl Compaction<'_> {
         self.draft.line(place, &note)?;
         self.draft.sync(place)?;
         upkeep::remove(place, locks)?;
-        fs::rename(place.draft(), place.ledger())
+        files::rename(&place.draft(), place.ledger())
             .map_err(|error| failed("put the new file in the place of", place.ledger(), error))?;
         sync_folder(&place.folder())?;
         self.remember()?;

@@ -2,7 +2,8 @@
 
 use super::Options;
 use super::blobs::{self, Kept};
-use super::disk::{Disk, stat_of};
+use super::disk::{Disk, stat_of, write_all};
+use super::files;
 use super::group::Group;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
@@ -13,7 +14,6 @@ use crate::engine::moment::Timestamp;
 use crate::store::format::{Header, VERSION};
 use crate::store::{StoreError, Warning};
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -303,13 +303,13 @@ impl Core {
 
     /// Tells later processes, to whom the system reports nothing any more.
     fn tell_sick(&self, source: &std::io::Error, from: u64, to: u64) {
-        let text =
+        let sick =
             serde_json::json!({ "from": from, "to": to, "error": source.to_string(), "boot": self.options.boot });
+        let text = format!("{sick}\n");
         // Where it cannot be written, this process still refuses; the error that is returned says what happened.
         drop(
-            private(OpenOptions::new().write(true).create(true).truncate(true))
-                .open(self.place.sick())
-                .and_then(|mut file| writeln!(file, "{text}").and_then(|()| file.sync_all())),
+            files::open(private(OpenOptions::new().write(true).create(true).truncate(true)), &self.place.sick())
+                .and_then(|file| write_all(&file, text.as_bytes(), 0).and_then(|()| files::sync_all(&file))),
         );
     }
 }

@@ -1,5 +1,6 @@
 //! The calls that a journal makes on its file, behind a trait so that tests can make them fail.
 
+use super::files;
 use std::fmt;
 use std::fs::File;
 use std::io;
@@ -47,27 +48,19 @@ impl Disk for File {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        FileExt::write_at(self, bytes, offset)
+        files::write_at(self, bytes, offset)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.set_len(len)
+        files::truncate(self, len)
     }
 
-    #[cfg(target_os = "linux")]
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        use nix::fcntl::{FallocateFlags, fallocate};
-        let signed = |number: u64| i64::try_from(number).map_err(|_| io::Error::from(io::ErrorKind::FileTooLarge));
-        Ok(fallocate(self, FallocateFlags::FALLOC_FL_KEEP_SIZE, signed(offset)?, signed(len)?)?)
-    }
-
-    #[cfg(not(target_os = "linux"))]
-    fn reserve(&self, _offset: u64, _len: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
+        files::reserve(self, offset, len)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.sync_data()
+        files::sync_data(self)
     }
 }
 

@@ -7,6 +7,7 @@
 #[cfg_attr(not(target_os = "linux"), path = "locks/flock.rs")]
 mod kernel;
 
+use super::files;
 use super::place::{Place, failed, private};
 use crate::store::StoreError;
 use kernel::Kernel;
@@ -41,8 +42,7 @@ impl Locks {
     /// Opens the lock file, and makes it where it is missing.
     pub fn open(place: &Place) -> Result<Locks, StoreError> {
         let path = place.lock();
-        let file = private(OpenOptions::new().read(true).write(true).create(true))
-            .open(&path)
+        let file = files::open(private(OpenOptions::new().read(true).write(true).create(true)), &path)
             .map_err(|error| failed("open", &path, error))?;
         Ok(Locks::new(file, path))
     }

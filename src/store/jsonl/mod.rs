@@ -11,6 +11,7 @@ mod compact;
 mod core;
 mod damage;
 mod disk;
+mod files;
 mod finding;
 mod group;
 mod index;

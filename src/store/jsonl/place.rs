@@ -1,11 +1,12 @@
 //! Where a ledger lies: links followed, folders made, file systems judged, every file private from its first open.
 
+use super::files;
 use crate::store::StoreError;
 use nix::errno::Errno;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// How many symbolic links are followed. Source: Linux, path_resolution(7).
@@ -96,8 +97,7 @@ impl Place {
     /// Opens the ledger for reading and writing; makes an empty one where there is none.
     pub fn open_to_write(&self) -> Result<File, StoreError> {
         self.refuse_what_is_no_file()?;
-        private(OpenOptions::new().read(true).write(true).create(true))
-            .open(&self.ledger)
+        files::open(private(OpenOptions::new().read(true).write(true).create(true)), &self.ledger)
             .map_err(|error| failed("open", &self.ledger, error))
     }
 
@@ -128,7 +128,7 @@ pub fn make_folder(folder: &Path) -> Result<(), StoreError> {
     if above != folder {
         make_folder(&above)?;
     }
-    match DirBuilder::new().mode(0o700).create(folder) {
+    match files::make_folder(folder) {
         Ok(()) => sync_folder(&above),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(error) => Err(failed("make the folder", folder, error)),
@@ -137,7 +137,7 @@ pub fn make_folder(folder: &Path) -> Result<(), StoreError> {
 
 /// Makes the names in a folder durable.
 pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    File::open(folder).and_then(|opened| opened.sync_all()).map_err(|error| failed("sync the folder", folder, error))
+    files::sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
 }
 
 /// Makes a file that is created readable by this user only.

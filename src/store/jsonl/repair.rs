@@ -3,6 +3,7 @@
 use super::Options;
 use super::core::{Wrap, twin};
 use super::disk::{Disk, read_range, write_all};
+use super::files;
 use super::finding::{Finding, Kind};
 use super::journal::{Journal, Reading};
 use super::locks::{Append, Locks};
@@ -89,7 +90,7 @@ pub fn repair_on(path: &Path, options: &Options, wrap: Wrap) -> Result<Repaired,
         write_again(&place, &*disk, from, to)?;
         repaired.read_back = is_on_disk(&place, &*disk, from, to)?;
         repaired.rewritten = Some((from, to));
-        fs::remove_file(place.sick()).map_err(|error| failed("remove", &place.sick(), error))?;
+        files::remove(&place.sick()).map_err(|error| failed("remove", &place.sick(), error))?;
         sync_folder(&place.folder())?;
     }
     let record = options.state.as_ref().and_then(|state| Seen::look(state, &journal.header().id));

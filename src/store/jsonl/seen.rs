@@ -1,5 +1,7 @@
 //! What this machine remembers of a ledger, outside of it: a lost end or an older copy put back is noticed.
 
+use super::disk::write_all;
+use super::files;
 use super::place::{failed, make_folder, private};
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
@@ -44,8 +46,7 @@ impl Seen {
         let folder = state.join("ledgers");
         make_folder(&folder)?;
         let path = folder.join(id);
-        let file = private(OpenOptions::new().read(true).write(true).create(true))
-            .open(&path)
+        let file = files::open(private(OpenOptions::new().read(true).write(true).create(true)), &path)
             .map_err(|error| failed("remember the ledger in", &path, error))?;
         let seen = Seen { file, path };
         let record = seen.read()?;
@@ -103,7 +104,7 @@ impl Seen {
     fn write(&self, record: Record) -> Result<(), StoreError> {
         let text = serde_json::to_string(&record).expect("numbers are JSON");
         let padded = format!("{text:<width$}\n", width = RECORD - 1);
-        self.file.write_all_at(padded.as_bytes(), 0).map_err(|error| failed("write", &self.path, error))
+        write_all(&self.file, padded.as_bytes(), 0).map_err(|error| failed("write", &self.path, error))
     }
 }
 

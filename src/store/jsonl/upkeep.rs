@@ -1,6 +1,7 @@
 //! Keeps the index up to date, after what somebody waits for is done.
 
 use super::core::{Core, State};
+use super::files;
 use super::index::{self, Effort, Entry, Kind, TAIL_MAX, Upkeep};
 use super::journal::Journal;
 use super::locks::Locks;
@@ -11,7 +12,6 @@ use crate::engine::entry::is_final;
 use crate::store::format;
 use crate::store::{StoreError, Warning};
 use std::collections::HashSet;
-use std::fs;
 use std::io;
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub fn keep_up(core: &Core, state: &mut State, effort: Effort) -> bool {
         Ok(written) => written,
         Err(Trouble::Index(why)) => {
             // Nobody shall build upon it; the next process reads everything, and refuses what is wrong.
-            drop(fs::remove_file(core.place().index().join(index::MANIFEST)));
+            drop(files::remove(&core.place().index().join(index::MANIFEST)));
             state.warn(Warning::IndexDropped { path: core.place().index(), why });
             false
         }
@@ -161,7 +161,7 @@ pub fn remove(place: &Place, locks: &Locks) -> Result<(), StoreError> {
     }
     for _ in 0..TRIES {
         if let Some(_upkeep) = locks.try_upkeep()? {
-            return fs::remove_file(&path).map_err(|error| failed("remove the index in", &path, error));
+            return files::remove(&path).map_err(|error| failed("remove the index in", &path, error));
         }
         std::thread::sleep(TRY_WAIT);
     }

@@ -4,6 +4,7 @@ use super::held::Held;
 use crate::store::StoreError;
 use crate::store::format::{self, Header};
 use crate::store::jsonl::disk::write_all;
+use crate::store::jsonl::files;
 use crate::store::jsonl::place::{Place, failed, private};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
@@ -27,7 +28,8 @@ impl Draft {
         let (place, old) = (held.place, &held.marked);
         let path = place.draft();
         let make = || -> std::io::Result<File> {
-            let file = private(OpenOptions::new().read(true).write(true).create(true).truncate(true)).open(&path)?;
+            let file =
+                files::open(private(OpenOptions::new().read(true).write(true).create(true).truncate(true)), &path)?;
             let found = old.metadata()?;
             // Whoever owns the ledger keeps it, also where an administrator compacts it.
             if file.metadata()?.uid() != found.uid() || file.metadata()?.gid() != found.gid() {
@@ -61,7 +63,7 @@ impl Draft {
     /// Makes all lines durable.
     pub fn sync(&mut self, place: &Place) -> Result<(), StoreError> {
         self.flush(place)?;
-        self.file.sync_data().map_err(|source| StoreError::Unsynced { path: place.draft(), source })?;
+        files::sync_data(&self.file).map_err(|source| StoreError::Unsynced { path: place.draft(), source })?;
         self.durable = self.end;
         Ok(())
     }

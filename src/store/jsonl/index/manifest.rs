@@ -2,12 +2,13 @@
 
 use super::run::{Meta, Run};
 use crate::store::format::Header;
-use crate::store::jsonl::disk::{Disk, read_range};
+use crate::store::jsonl::disk::{Disk, read_range, write_all};
+use crate::store::jsonl::files;
 use crate::store::jsonl::place::private;
 use crate::store::jsonl::scan::Position;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 
 /// Its name in the index's folder.
@@ -136,11 +137,10 @@ impl Manifest {
         let seal = seal_of(&text);
         text.extend_from_slice(seal.as_bytes());
         let draft = folder.join(format!("{NAME}.{:016x}.new", fastrand::u64(..)));
-        private(OpenOptions::new().write(true).create_new(true))
-            .open(&draft)
-            .and_then(|mut file| file.write_all(&text))
-            .and_then(|()| fs::rename(&draft, folder.join(NAME)))
-            .inspect_err(|_| drop(fs::remove_file(&draft)))
+        files::open(private(OpenOptions::new().write(true).create_new(true)), &draft)
+            .and_then(|file| write_all(&file, &text, 0))
+            .and_then(|()| files::rename(&draft, &folder.join(NAME)))
+            .inspect_err(|_| drop(files::remove(&draft)))
     }
 
     /// Removes the files of a folder that the manifest does not name: what a killed process left, and merged runs.
@@ -150,7 +150,7 @@ impl Manifest {
             let name = name.to_string_lossy();
             let is_ours = name.ends_with(".run") || name.ends_with(".new");
             if is_ours && !self.runs.iter().any(|run| *run.file == *name) {
-                fs::remove_file(folder.join(&*name))?;
+                files::remove(&folder.join(&*name))?;
             }
         }
         Ok(())

@@ -4,6 +4,7 @@
 //! seed and the page's number.
 
 use super::entry::{ENTRY, Entry, Kind};
+use crate::store::jsonl::files::{self, Written};
 use crate::store::jsonl::place::private;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -86,8 +87,8 @@ impl Run {
         let seed = fastrand::u32(..);
         let file: Box<str> = format!("{from:x}-{to:x}-{:016x}.run", fastrand::u64(..)).into();
         let path = folder.join(&*file);
-        let opened = private(OpenOptions::new().read(true).write(true).create_new(true)).open(&path)?;
-        let mut out = BufWriter::with_capacity(64 * PAGE, opened);
+        let opened = files::open(private(OpenOptions::new().read(true).write(true).create_new(true)), &path)?;
+        let mut out = BufWriter::with_capacity(64 * PAGE, Written::new(opened));
         let entries = &content.entries[..];
         let pages = (entries.len() as u64).div_ceil(PAGE_TARGET);
         let (mut data, mut written) = (0, 0);
@@ -102,11 +103,11 @@ impl Run {
         for (number, part) in content.listed.chunks(PAGE_ENTRIES).enumerate() {
             out.write_all(&page(part, false, seed, data + number as u64))?;
         }
-        let opened = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+        let opened = out.into_inner().map_err(io::IntoInnerError::into_error)?.into_file();
         let (entries, listed) = (entries.len() as u64, content.listed.len() as u64);
         let meta = Meta { file, pages, data, entries, listed, from, to, seed };
         if meta.len() > UNSYNCED_MAX {
-            opened.sync_data()?;
+            files::sync_data(&opened)?;
         }
         Ok(Run { meta, file: opened })
     }
