@@ -23,6 +23,7 @@ pub mod resolution;
 pub mod retry_after;
 pub mod secret;
 pub mod status;
+pub mod suggest;
 pub mod units;
 pub mod verdict;
 pub mod view;
