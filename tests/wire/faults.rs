@@ -1,9 +1,11 @@
 //! One attempt against every fault: how far did it get, what ended it, and is the verdict true?
 
+use crate::relay::{Mode, Relay};
 use crate::run::{LIMITS, Ran, Sending};
 use crate::secure::{Front, Lane};
-use abide::engine::exchange::{Ending, Fault, Limit, Sent, Stage};
+use abide::engine::exchange::{Ending, Fault, Limit, Outcome, Sent, Stage};
 use abide::engine::policy::Policy;
+use abide::engine::proxy::{Exclusions, Proxies, Proxy};
 use abide::engine::verdict::Verdict;
 use abide::rehearse::partner::{self, Partner, Seen};
 use std::time::Duration;
@@ -16,34 +18,60 @@ const LARGE_BYTES: usize = 32 << 20;
 enum Over {
     Http,
     Https,
+    /// A SOCKS5 proxy.
+    Socks,
+    /// A proxy's tunnel, and TLS in it.
+    Tunnel,
 }
 
-/// Makes of each function a test over http and one over https.
-macro_rules! over_both {
-    ($($name:ident)*) => {
-        mod http {
-            $(#[tokio::test]
-            async fn $name() {
-                super::$name(super::Over::Http).await;
-            })*
+impl Over {
+    fn is_https(self) -> bool {
+        matches!(self, Over::Https | Over::Tunnel)
+    }
+
+    /// The scheme of the proxy's URL.
+    fn proxy(self) -> Option<&'static str> {
+        match self {
+            Over::Http | Over::Https => None,
+            Over::Socks => Some("socks5"),
+            Over::Tunnel => Some("http"),
         }
-        mod https {
+    }
+
+    /// What becomes of a reset: a proxy that has passed everything on only closes.
+    fn reset(self) -> Fault {
+        if self.proxy().is_some() { Fault::Closed } else { Fault::Reset }
+    }
+}
+
+/// Makes of each function a test over each of the ways.
+macro_rules! over {
+    ($($way:ident $module:ident)* : $names:tt) => {
+        $(over! { one $way $module $names })*
+    };
+    (one $way:ident $module:ident { $($name:ident)* }) => {
+        mod $module {
             $(#[tokio::test]
             async fn $name() {
-                super::$name(super::Over::Https).await;
+                super::$name(super::Over::$way).await;
             })*
         }
     };
 }
 
-over_both! {
+// A proxy fails by itself in the first two (tests/wire/proxies.rs), and takes the third's body at its own pace.
+over! { Http direct_http Https direct_https: {
     a_refused_connection_sent_nothing
+    an_upload_that_progresses_past_the_read_limit_is_no_time_out
     connection_requests_that_vanish_end_at_the_connect_limit
+}}
+
+over! { Http http Https https Socks socks Tunnel tunnel: {
     without_a_body_a_request_that_nobody_answers_is_in_doubt
+    a_connection_that_ends_before_the_request_is_no_proof
     a_small_request_that_nobody_reads_is_in_doubt
     a_large_request_that_nobody_reads_ends_at_the_write_limit
     a_reset_during_the_upload_leaves_a_part
-    an_upload_that_progresses_past_the_read_limit_is_no_time_out
     a_final_answer_during_the_upload_counts
     a_request_read_whole_and_closed_on_is_in_doubt
     a_request_read_whole_and_reset_is_in_doubt
@@ -55,23 +83,26 @@ over_both! {
     a_body_without_end_and_without_a_cap_ends_with_the_attempt
     a_page_in_answer_to_json_is_no_confirmation
     an_answer_is_read_whole_with_its_times
-}
+}}
 
 /// Sends once.
 async fn once(over: Over, fault: partner::Fault, change: impl FnOnce(Sending) -> Sending) -> (Ran, Seen) {
     let partner = Partner::start(fault.script()).expect("starts");
-    let front = match over {
-        Over::Http => None,
-        Over::Https => Some(Front::before(partner.addr(), Lane::honest()).await),
-    };
+    let front = if over.is_https() { Some(Front::before(partner.addr(), Lane::honest()).await) } else { None };
     let has_door = !matches!(fault, partner::Fault::Refused | partner::Fault::BlackHole);
     let url = match &front {
         None => partner.url("/pay"),
         Some(front) if has_door => front.url("/pay"),
         Some(_) => format!("https://{}/pay", partner.addr()),
     };
-    let sending = Sending::post(&url).with(|policy| policy.retry.max_attempts = 1);
+    let mut sending = Sending::post(&url).with(|policy| policy.retry.max_attempts = 1);
+    let relay = Relay::start(Mode::Fine).await;
+    if let Some(scheme) = over.proxy() {
+        let proxy = Proxy::parse(&relay.url(scheme)).expect("a proxy");
+        sending.proxies = Proxies::one(proxy, "-x", Exclusions::default());
+    }
     let ran = change(sending).run().await;
+    assert_eq!(relay.stop().connections > 0, over.proxy().is_some());
     (ran, partner.stop().await)
 }
 
@@ -124,6 +155,18 @@ async fn without_a_body_a_connection_that_never_took_the_request_sent_nothing() 
     ] {
         let run = once(Over::Http, fault, |sending| sending.body(0)).await;
         unanswered(&run, expected, Verdict::NotDone, (0, 0, 0));
+    }
+}
+
+/// Over TLS the client speaks first, and behind a proxy the connection stands before the partner is there: whether the
+/// request had left, and whether a 408 is its answer, is a race there. Only the verdict must be true.
+async fn a_connection_that_ends_before_the_request_is_no_proof(over: Over) {
+    for fault in [partner::Fault::AcceptFin, partner::Fault::AcceptRst, partner::Fault::Unsolicited408] {
+        let (ran, partner) = once(over, fault, small).await;
+        let is_unsent = matches!(ran.first().outcome, Outcome::Unanswered { sent: Sent::Nothing, .. });
+        assert!(is_unsent || over != Over::Http, "{fault}: {:?}", ran.first());
+        assert_eq!(ran.verdict, if is_unsent { Verdict::NotDone } else { Verdict::InDoubt }, "{over:?} {fault}");
+        assert_eq!((partner.heads, partner.executions), (0, 0));
     }
 }
 
@@ -190,7 +233,7 @@ async fn a_request_read_whole_and_closed_on_is_in_doubt(over: Over) {
 
 async fn a_request_read_whole_and_reset_is_in_doubt(over: Over) {
     let run = once(over, partner::Fault::AllThenRst, small).await;
-    unanswered(&run, (Sent::Whole, Stage::FirstByte, Fault::Reset), Verdict::InDoubt, (1, 1, 0));
+    unanswered(&run, (Sent::Whole, Stage::FirstByte, over.reset()), Verdict::InDoubt, (1, 1, 0));
 }
 
 async fn silence_and_heads_that_never_end_stop_at_the_read_limit(over: Over) {
@@ -271,6 +314,6 @@ async fn an_answer_is_read_whole_with_its_times(over: Over) {
     let stages = ran.first().stages;
     assert!(stages.connect_us.is_some() && stages.write_us.is_some());
     assert!(stages.first_byte_us.is_some() && stages.body_us.is_some());
-    assert_eq!(stages.tls_us.is_some(), over == Over::Https);
+    assert_eq!(stages.tls_us.is_some(), over.is_https());
     assert_eq!((stages.resolve_us, ran.first().addr.is_some()), (None, true));
 }

@@ -65,9 +65,8 @@ async fn a_request_that_the_network_ate_is_not_delivered_when_the_network_is_bac
 
 async fn cut_and_give_up() {
     let partner = Partner::start(Script::always(Turn::fine()).honouring_keys()).expect("starts");
-    let keyed = |key: &str| {
-        Sending::post(&partner.url("/pay")).keyed().key(key).with(|policy| policy.retry.max_attempts = 1)
-    };
+    let keyed =
+        |key: &str| Sending::post(&partner.url("/pay")).keyed().key(key).with(|policy| policy.retry.max_attempts = 1);
     let mut wire = keyed("first").worker();
     assert_eq!(keyed("first").run_on(&mut wire).await.verdict, Verdict::Confirmed);
     link("down");
