@@ -107,7 +107,8 @@ async fn play(stream: &mut TcpStream, act: Act) -> io::Result<()> {
         Then::Reset => reset(stream)?,
         Then::Hold => hold(stream).await?,
         Then::Drip => drip(stream).await?,
-        Then::Repeat(bytes) => repeat(stream, bytes).await?,
+        Then::Repeat(bytes) => repeat(stream, &bytes.repeat(64)).await?,
+        Then::RepeatSingly(bytes) => repeat(stream, bytes).await?,
     }
     Err(io::ErrorKind::ConnectionAborted.into())
 }
@@ -118,7 +119,10 @@ enum Then {
     Reset,
     Hold,
     Drip,
+    /// As fast as it goes: many in one packet.
     Repeat(&'static [u8]),
+    /// Each handed to the network by itself.
+    RepeatSingly(&'static [u8]),
 }
 
 /// Returns the first bytes of an act that follows a whole request, and how it goes on.
@@ -132,7 +136,7 @@ fn steps(act: &Act) -> (Vec<u8>, Then) {
         Act::HalfHead => (ok_and(b"Content-"), Then::Hold),
         Act::DripHead => (ok_and(b"X-Drip: "), Then::Drip),
         Act::EndlessHeaders => (OK.to_vec(), Then::Repeat(b"X-More: and more and more and more\r\n")),
-        Act::ContinueFlood => (Vec::new(), Then::Repeat(b"HTTP/1.1 100 Continue\r\n\r\n")),
+        Act::ContinueFlood => (Vec::new(), Then::RepeatSingly(b"HTTP/1.1 100 Continue\r\n\r\n")),
         Act::DripBody => (slow_head(), Then::Drip),
         Act::CutBody => (half_body(), Then::Close),
         Act::StalledBody => (half_body(), Then::Hold),
@@ -165,9 +169,8 @@ async fn drip(stream: &mut TcpStream) -> io::Result<()> {
 }
 
 async fn repeat(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<()> {
-    let many = bytes.repeat(64);
     loop {
-        stream.write_all(&many).await?;
+        stream.write_all(bytes).await?;
     }
 }
 
