@@ -8,8 +8,8 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// The deadline of every send.
-const DEADLINE: Duration = Duration::from_millis(300);
+/// The deadline of every send: long enough that an attempt begins when a large body has been read and kept.
+const DEADLINE: Duration = Duration::from_millis(600);
 /// More than the kernel takes for a partner that never reads.
 ///
 /// Source: transport.md 2 saw 3.9 MB taken on loopback.
@@ -17,7 +17,7 @@ const BODY_BYTES: usize = 6 << 20;
 /// Sends to each partner.
 const SENDS: usize = 20;
 /// Those that keep a client beyond any deadline if it lets them.
-const FAULTS: [Fault; 8] = [
+const FAULTS: [Fault; 10] = [
     Fault::BlackHole,
     Fault::NeverRead,
     Fault::AllThenHang,
@@ -26,32 +26,36 @@ const FAULTS: [Fault; 8] = [
     Fault::ContinueFlood,
     Fault::StalledBody,
     Fault::DripBody,
+    Fault::GiantChunk,
+    Fault::Flood,
 ];
 
-/// Prints how far the deadline is overshot, from the start of the process to its end.
+/// Prints how far the deadline is overshot, from the start of the process to its end: for each partner, and over all.
+///
+/// A flood ends sooner, where the answer is longer than abide takes: a negative figure.
 pub fn overshoot(abide: &Path, folder: &Path) {
     let large = folder.join("large");
     std::fs::write(&large, vec![b'x'; BODY_BYTES]).expect("room for a body");
-    let mut over = Vec::new();
+    let mut all = Vec::new();
     for fault in FAULTS {
         let body = if fault == Fault::NeverRead { format!("@{}", large.display()) } else { "x".into() };
         let partner = Running::start(fault);
-        for n in 0..SENDS {
-            let began = Instant::now();
-            let mut command = send(abide, folder, &format!("{fault}-{n}"), &body);
-            let status = quiet(command.arg(&partner.url)).status().expect("starts");
-            assert!(!status.success(), "{fault} lets a send through");
-            over.push((began.elapsed().saturating_sub(DEADLINE), fault));
-        }
+        let mut over: Vec<f64> = (0..SENDS)
+            .map(|n| {
+                let began = Instant::now();
+                let mut command = send(abide, folder, &format!("{fault}-{n}"), &body);
+                let status = quiet(command.arg(&partner.url)).status().expect("starts");
+                assert!(!status.success(), "{fault} lets a send through");
+                (began.elapsed().as_secs_f64() - DEADLINE.as_secs_f64()) * 1e3
+            })
+            .collect();
+        over.sort_unstable_by(f64::total_cmp);
+        println!("| deadline overshot, {fault}: median | {:.1} ms | | | |", over[SENDS / 2]);
+        println!("| the same, longest | {:.1} ms | | | 50 ms |", over[SENDS - 1]);
+        all.extend(over);
     }
-    over.sort_unstable_by_key(|(late, _)| *late);
-    let (p99, (max, worst)) = (over[over.len() * 99 / 100 - 1].0, over[over.len() - 1]);
-    println!(
-        "| deadline overshot, {} sends to {} hostile partners, p99 | {p99:.2?} | | | 10 ms |",
-        over.len(),
-        FAULTS.len()
-    );
-    println!("| the same, longest ({worst}) | {max:.2?} | | | 50 ms |");
+    all.sort_unstable_by(f64::total_cmp);
+    println!("| the same, p99 of all {} | {:.1} ms | | | 10 ms |", all.len(), all[all.len() * 99 / 100 - 1]);
 }
 
 /// A partner on a thread of its own. Dropping it ends it.
@@ -80,7 +84,7 @@ impl Running {
 fn send(abide: &Path, folder: &Path, key: &str, body: &str) -> Command {
     let mut command = Command::new(abide);
     command.arg("send").arg("--ledger").arg(folder.join("ledger.jsonl"));
-    command.args(["--deadline", "300ms", "--max-attempts", "1", "--key", key, "--data", body, "POST"]);
+    command.args(["--deadline", "600ms", "--max-attempts", "1", "--key", key, "--data", body, "POST"]);
     command.env("XDG_STATE_HOME", folder.join("state"));
     command
 }
