@@ -52,13 +52,18 @@ impl Latencies {
         let effective = step.effective().min(minutes);
         let ranks = Ranks::new(effective, percentile, confidence);
         let cell = |rank: Option<u64>| rank.and_then(|rank| self.ranked(rank, effective));
+        let value = self.upper_edge(step.cell);
         Ok(Estimate {
             percentile,
-            value: self.upper_edge(step.cell),
+            value,
             effective,
             ranks,
             bound: cell(ranks.bound).map(|cell| self.upper_edge(cell)),
-            lower: cell(ranks.lower).map(|cell| self.lower_edge(cell)),
+            // A rank beyond the value neither makes the lower end later nor takes it away.
+            lower: ranks.lower.map(|_| {
+                let own = self.lower_edge(step.cell);
+                cell(ranks.lower).map_or(own, |cell| own.min(self.lower_edge(cell)))
+            }),
             higher: cell(ranks.higher).map(|cell| self.upper_edge(cell)),
         })
     }

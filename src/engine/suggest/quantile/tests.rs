@@ -261,18 +261,26 @@ proptest! {
     }
 
     #[test]
-    fn surer_bounds_are_wider_and_hold_the_value(samples in any_samples(), percentile in share(), one in share(), other in share()) {
+    fn surer_bounds_are_wider_and_hold_the_value(
+        samples in any_samples(),
+        minutes in 1..500u64,
+        percentile in share(),
+        sure in 500_000..1_000_000u32,
+        surer in 500_000..1_000_000u32,
+    ) {
         let found = scaled(&samples, 1);
-        let ask = |confidence| found.percentile(percentile, APART, confidence);
-        if let (Ok(less), Ok(more)) = (ask(one.min(other)), ask(one.max(other))) {
+        let ask = |millionths| {
+            let confidence = Share::from_millionths(millionths).expect("a share");
+            found.percentile(percentile, minutes, confidence)
+        };
+        if let (Ok(less), Ok(more)) = (ask(sure.min(surer)), ask(sure.max(surer))) {
             let top = |end: Option<Duration>| end.unwrap_or(Duration::MAX);
             prop_assert!(top(less.bound) <= top(more.bound));
             prop_assert!(top(less.higher) <= top(more.higher));
             prop_assert!(less.lower.unwrap_or_default() >= more.lower.unwrap_or_default());
-            prop_assert!(more.lower.unwrap_or_default() <= more.value);
-        }
-        if let Ok(usual) = ask(Share::CONFIDENCE) {
-            prop_assert!(usual.bound.is_none_or(|bound| bound >= usual.value));
+            prop_assert!(less.value <= top(less.bound));
+            prop_assert!(less.value <= top(less.higher));
+            prop_assert!(less.lower.unwrap_or_default() <= less.value);
         }
     }
 
