@@ -6,10 +6,10 @@ use crate::report::advice::Asking;
 use abide::engine::facts::Opened;
 use abide::engine::operation::Method;
 use abide::profile::{self, LedgerRules, Profile};
+use abide::store::jsonl::Retention;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
-use std::time::Duration;
 
 /// The profiles of recorded operations, each read once.
 #[derive(Debug, Default)]
@@ -30,12 +30,13 @@ impl Profiles {
         }
     }
 
-    /// Returns how long the payload and the answer of an operation are kept once it is decided.
-    pub fn keep_full(&self, opened: &Opened) -> Duration {
+    /// Returns how long an operation is kept once it is decided.
+    pub fn retention(&self, opened: &Opened) -> Retention {
         let mut known = self.0.borrow_mut();
         let profile = opened.profile.as_deref();
         let profile = profile.and_then(|path| known.entry(path.into()).or_insert_with(|| read(path)).as_ref());
-        profile.map_or(LedgerRules::default().keep_full, |profile| profile.ledger.keep_full)
+        let LedgerRules { keep_full, .. } = profile.map_or(LedgerRules::default(), |profile| profile.ledger);
+        Retention { keep_full, forget_after: None }
     }
 }
 

@@ -1,12 +1,14 @@
 //! `abide ledger compact|forget`: payloads and answers go, keys and verdicts stay.
 
-use super::args::{LedgerCompactArgs, LedgerForgetArgs};
+use super::args::{LedgerChoice, LedgerCompactArgs, LedgerForgetArgs};
 use super::exit::{Exit, Failure};
+use super::signals::Signals;
 use super::{Format, Session, book, ledger_place, limits};
 use crate::report::json::line;
 use crate::report::replay::operations;
 use abide::engine::facts::Opened;
-use abide::store::jsonl::{Compacted, Which, compact as rewrite};
+use abide::store::StoreError;
+use abide::store::jsonl::{self, Compacted, Retention, Which};
 use serde::Serialize;
 use std::path::Path;
 
@@ -29,9 +31,11 @@ struct Document<'a> {
 pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Failure> {
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let given = limits::duration("keep-full", args.keep_full.as_deref())?;
-    let keep = |opened: &Opened| given.unwrap_or_else(|| session.profiles.keep_full(opened));
-    let compacted = rewrite(&path, &book::options(&args.ledger, session), &Which::Older(&keep))
-        .map_err(|error| Failure::of_store(&error))?;
+    let keep = |opened: &Opened| {
+        let retention = session.profiles.retention(opened);
+        Retention { keep_full: given.unwrap_or(retention.keep_full), ..retention }
+    };
+    let compacted = rewrite(&path, &args.ledger, Which::Older(&keep), session)?;
     let Compacted { operations: count, before, after, bodies: removed, .. } = compacted;
     let words = match (count, removed) {
         (0, 0) => "nothing is old enough: the ledger stays as it is".into(),
@@ -56,8 +60,7 @@ pub fn forget(args: &LedgerForgetArgs, session: &Session) -> Result<Exit, Failur
         return Err(Failure::usage(words).hint("replay it, or say what happened: abide resolve"));
     }
     let which = Which::One(&found.partner, &found.key);
-    let compacted =
-        rewrite(&path, &book::options(&args.ledger, session), &which).map_err(|error| Failure::of_store(&error))?;
+    let compacted = rewrite(&path, &args.ledger, which, session)?;
     let words = match compacted {
         Compacted { operations: 0, bodies: 0, .. } => format!("{}: there is nothing left to forget", found.key),
         Compacted { operations: 0, bodies: removed, .. } => format!(
@@ -77,6 +80,19 @@ pub fn forget(args: &LedgerForgetArgs, session: &Session) -> Result<Exit, Failur
         ),
     };
     tell("abide.ledger.forget/1", &path, &compacted, &words, session)
+}
+
+/// Compacts until it is done, or a signal comes.
+fn rewrite(path: &Path, choice: &LedgerChoice, which: Which<'_>, session: &Session) -> Result<Compacted, Failure> {
+    let signals = Signals::take(session.screen.clone(), || ())?;
+    let stop = || signals.first().is_some();
+    jsonl::compact(path, &book::options(choice, session), which, &stop).map_err(|error| {
+        let failure = Failure::of_store(&error);
+        match (error, signals.first()) {
+            (StoreError::Stopped { .. }, Some(signal)) => Failure { exit: Exit::Signal(signal), ..failure },
+            _ => failure,
+        }
+    })
 }
 
 fn bodies(count: u64) -> String {

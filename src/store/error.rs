@@ -156,6 +156,11 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// A compaction was told to stop; the file is as it was.
+    Stopped {
+        /// The file.
+        path: PathBuf,
+    },
     /// The ledger itself is compacted; bodies beside it that nothing names any more may still be there.
     Unswept {
         /// The folder.
@@ -268,6 +273,7 @@ impl fmt::Display for StoreError {
                 write!(f, "{} was written again, and is not on the disk from byte {byte}", path.display())
             }
             StoreError::Compacting { path } => told(f, path, "is being compacted, or was used while that began"),
+            StoreError::Stopped { path } => told(f, path, "is not compacted: a signal came; it is as it was"),
             StoreError::Unswept { path, source } => {
                 write!(f, "not everything is erased: bodies may be left in {}: {source}", path.display())
             }

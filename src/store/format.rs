@@ -21,8 +21,11 @@ use std::io::Write as _;
 use std::str;
 use std::sync::Arc;
 
-/// The version that is written, and the newest that is read.
+/// The version of a new ledger.
 pub const VERSION: u64 = 1;
+/// The version of a ledger of which operations were forgotten, and the newest that is read. It has `forgotten` lines, in
+/// whose place a reader of version 1 would find claims lost.
+pub const FORGETTING: u64 = 2;
 /// The longest line in bytes, its line break included.
 pub const LINE_MAX: usize = 64 * 1024;
 /// How many bytes a `note` can keep: base64 makes four of three.
@@ -191,6 +194,22 @@ pub fn compacted_line(at: Timestamp, durable: u64) -> Vec<u8> {
     seal(format!("{{\"t\":\"note\",\"at\":\"{at}\",\"what\":\"compacted\"").into_bytes(), durable)
 }
 
+/// Writes that a compaction has dropped the claims `from` to `to`, whose operations are forgotten.
+pub fn forgotten_line(from: u64, to: u64, at: Timestamp, durable: u64) -> Vec<u8> {
+    seal(format!("{{\"t\":\"forgotten\",\"n\":{to},\"from\":{from},\"at\":\"{at}\"").into_bytes(), durable)
+}
+
+/// Reads the first and the last claim that a `forgotten` line is about.
+pub fn forgotten(line: &[u8]) -> Option<(u64, u64)> {
+    #[derive(Deserialize)]
+    struct Frame {
+        from: u64,
+        n: u64,
+    }
+    let Frame { from, n } = serde_json::from_slice(line).ok()?;
+    (1..=n).contains(&from).then_some((from, n))
+}
+
 /// What a `note` line is about.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Note {
@@ -268,7 +287,7 @@ pub fn first_line(line: &[u8]) -> FirstLine {
         return FirstLine::Foreign;
     };
     // A newer version may also seal its lines in another way.
-    if header.v > VERSION {
+    if header.v > FORGETTING {
         return FirstLine::Newer(header.v);
     }
     let named = (1..=64).contains(&header.id.len()) && header.id.bytes().all(|b| b.is_ascii_alphanumeric());

@@ -6,7 +6,8 @@ use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::reason::Reason;
 use abide::engine::verdict::{Cause, Evidence, Verdict};
-use abide::store::jsonl::{Found, Options, Reader};
+use abide::store::StoreError;
+use abide::store::jsonl::{Found, Options, Reader, verify};
 use std::path::{Path, PathBuf};
 
 fn kept(name: &str) -> PathBuf {
@@ -91,4 +92,23 @@ fn version_1_with_tls_is_read() {
     assert_eq!((stages.connect_us, stages.tls_us, stages.body_us), (Some(812), Some(2207), None));
     let old = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
     assert!(found(&old, "order-1").history.opened().tls.is_none());
+}
+
+/// What forgetting added: the header's version, and lines that say which claims are gone. Readers of version 1 refuse such
+/// a file as one of a newer version, and a file of which nothing was forgotten stays at version 1.
+#[test]
+fn version_2_of_which_operations_were_forgotten_is_read() {
+    let path = kept("v2-forgotten.jsonl");
+    let reader = Reader::open(&path, &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    let keys: Vec<_> = reader.list().expect("readable").map(|found| found.key.to_string()).collect();
+    assert_eq!(keys, ["open", "doubt"]);
+    assert_eq!(reader.find(&IdempotencyKey::new("yes", 255).expect("a key"), None).expect("readable"), []);
+    let verified = verify(&path, &options()).expect("readable");
+    assert_eq!((verified.findings, verified.operations, verified.claims), (vec![], 2, 5));
+    let newer = std::fs::read_to_string(&path).expect("text").replacen("\"v\":2", "\"v\":3", 1);
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("l.jsonl"), newer).expect("writes");
+    let refused = Reader::open(&folder.path().join("l.jsonl"), &options());
+    assert!(matches!(refused, Err(StoreError::NewerFormat { found: 3, known: 2, .. })), "{refused:?}");
 }

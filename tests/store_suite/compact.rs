@@ -5,16 +5,25 @@ use crate::file::OnDisk;
 use crate::suite::*;
 use abide::drive::{Claim, Claimed, Durability, EntryRule, Wish};
 use abide::engine::entry::{is_ended, is_final};
-use abide::engine::facts::{Fact, StoredBody};
+use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
-use abide::store::jsonl::{Compacted, Effort, Found, Options, Which, compact, verify};
+use abide::store::jsonl::{Compacted, Effort, Found, Options, Retention, Which, compact, verify};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
 
+pub fn kept(keep_full: Duration, forget_after: Option<Duration>) -> Retention {
+    Retention { keep_full, forget_after }
+}
+
 pub fn all(house: &OnDisk) -> Result<Compacted, StoreError> {
-    compact(&house.path(), &house.options(), &Which::Older(&|_| Duration::ZERO))
+    compact(&house.path(), &house.options(), Which::Older(&|_| kept(Duration::ZERO, None)), &|| false)
+}
+
+/// Drops the payload and the answer of one operation.
+pub fn one(house: &OnDisk, name: &str) -> Result<Compacted, StoreError> {
+    compact(&house.path(), &house.options(), Which::One(&partner("acme"), &key(name)), &|| false)
 }
 
 pub fn done(verdict: Verdict) -> Vec<Fact> {
@@ -71,10 +80,13 @@ fn only_what_is_older_than_asked_for_is_compacted() {
     let house = OnDisk::new();
     house.confirm("k1");
     let later = Options { now: now().wall.after(Duration::from_secs(3_600)), ..house.options() };
-    let keep = |keep: u64| move |_: &abide::engine::facts::Opened| Duration::from_secs(keep);
-    let long = compact(&house.path(), &later, &Which::Older(&keep(3_601))).expect("compacts");
+    let older = |keep: u64| {
+        let keep = |_: &Opened| kept(Duration::from_secs(keep), None);
+        compact(&house.path(), &later, Which::Older(&keep), &|| false).expect("compacts")
+    };
+    let long = older(3_601);
     assert_eq!((long.operations, long.before), (0, long.after));
-    assert_eq!(compact(&house.path(), &later, &Which::Older(&keep(3_600))).expect("compacts").operations, 1);
+    assert_eq!(older(3_600).operations, 1);
 }
 
 #[test]
@@ -86,8 +98,7 @@ fn one_operation_is_forgotten_with_its_body_beside_the_ledger() {
     house.confirm("k2");
     let blobs = house.folder.path().join("ledger.jsonl.blobs");
     let body = fs::read_dir(&blobs).expect("a folder").next().expect("one").expect("a file").path();
-    let which = (partner("acme"), key("k1"));
-    let forgotten = compact(&house.path(), &house.options(), &Which::One(&which.0, &which.1)).expect("compacts");
+    let forgotten = one(&house, "k1").expect("compacts");
     assert_eq!((forgotten.operations, forgotten.bodies), (1, 1));
     assert!(!body.exists());
     // Who sends it again does not bring it back.
@@ -97,8 +108,7 @@ fn one_operation_is_forgotten_with_its_body_beside_the_ledger() {
     assert_eq!(k2.opened().body, StoredBody::Text("k2".into()));
     // One that is not decided keeps what it needs.
     house.story("k3", &done(Verdict::InDoubt));
-    let which = key("k3");
-    let forgotten = compact(&house.path(), &house.options(), &Which::One(&partner("acme"), &which)).expect("nothing");
+    let forgotten = one(&house, "k3").expect("nothing");
     assert_eq!(forgotten.operations, 0);
 }
 

@@ -1,5 +1,6 @@
 //! Many processes at one ledger, some of them killed: this test binary, started again as a worker.
 
+use crate::compact::kept;
 use crate::facts::*;
 use crate::file::OnDisk;
 use crate::index::padded;
@@ -189,7 +190,7 @@ fn work(number: usize, ledger: &mut Jsonl) {
 /// Some of the kills meet a compaction.
 fn compact_meanwhile() {
     let (_, path, options) = told().expect("a worker");
-    match compact(&path, &options, &Which::Older(&|_| Duration::ZERO)) {
+    match compact(&path, &options, Which::Older(&|_| kept(Duration::ZERO, None)), &|| false) {
         Ok(_) | Err(StoreError::Compacting { .. }) => {}
         // The parent knows no such message.
         Err(error) => say(&format!("a compaction failed: {error}")),

@@ -1,5 +1,6 @@
 //! The index: what it finds is what the whole file says, whatever becomes of its files.
 
+use crate::compact::kept;
 use crate::facts::*;
 use crate::file::OnDisk;
 use crate::suite::*;
@@ -8,11 +9,12 @@ use abide::engine::entry::{Known, continues_without_key, is_final};
 use abide::engine::facts::{Fact, Opened, Resolved, StoredBody};
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::verdict::{Evidence, Verdict};
-use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Reader, Which, compact};
+use abide::store::jsonl::{Effort, Found, Jsonl, JsonlClaim, Options, Reader, Which, compact, verify};
 use abide::store::{StoreError, Warning};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// So long that some twenty operations need a run of their own.
 const PADDING: usize = 14_000;
@@ -409,6 +411,7 @@ impl Model {
             }
         }
         compare(&self.house, &format!("seed {seed}"));
+        assert_eq!(verify(&self.house.path(), &self.house.options()).expect("readable").findings, [], "seed {seed}");
     }
 
     fn step(&mut self) {
@@ -507,8 +510,25 @@ impl Model {
     }
 
     fn compact(&mut self) {
-        let keep = |_: &Opened| std::time::Duration::ZERO;
-        compact(&self.house.path(), &self.house.options(), &Which::Older(&keep)).expect("compacts");
+        // Every other time what is done is forgotten, when no key protects any more.
+        let hours = self.random.u64(0..2);
+        let options = Options { now: now().wall.after(Duration::from_secs(hours * 3_600)), ..self.house.options() };
+        let keep = |_: &Opened| kept(Duration::ZERO, Some(Duration::from_secs(3_600)));
+        let before: Vec<Found> = self.house.reader().list().expect("readable").collect();
+        let compacted = compact(&self.house.path(), &options, Which::Older(&keep), &|| false).expect("compacts");
+        let reader = self.house.reader();
+        let mut gone = 0;
+        for found in before {
+            match &reader.find(&found.key, Some(&found.partner)).expect("readable")[..] {
+                [now] if is_final(&found.history) => assert!(is_final(&now.history)),
+                [now] => assert_eq!(*now, found),
+                _ => {
+                    assert!(is_final(&found.history) && hours == 1, "{}", found.key);
+                    gone += 1;
+                }
+            }
+        }
+        assert_eq!(compacted.forgotten, gone);
     }
 
     fn harm(&mut self) {

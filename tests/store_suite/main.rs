@@ -5,6 +5,7 @@ mod crowd;
 mod damage;
 mod facts;
 mod file;
+mod forget;
 mod full;
 mod group;
 mod index;

@@ -8,7 +8,7 @@ use abide::drive::{Claim, Claimed, Durability, Ledger, Wish};
 use abide::engine::facts::{Fact, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
-use abide::store::jsonl::{Which, compact, kept_body, verify};
+use abide::store::jsonl::{kept_body, verify};
 use std::fs;
 use std::future::poll_fn;
 use std::path::PathBuf;
@@ -83,7 +83,7 @@ fn a_body_that_two_operations_have_stays_until_both_are_forgotten() {
     for name in ["k1", "k2"] {
         story(&house, &long_wish(name, &body), &done(Verdict::Confirmed));
     }
-    let forget = |name| compact(&house.path(), &house.options(), &Which::One(&partner("acme"), &key(name)));
+    let forget = |name| crate::compact::one(&house, name);
     let first = forget("k1").expect("compacts");
     assert_eq!((first.operations, first.bodies, first.shared), (1, 0, 1));
     let other = house.read(&partner("acme"), &key("k2")).expect("there").opened().body.clone();

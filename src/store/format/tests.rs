@@ -259,7 +259,7 @@ fn only_a_ledger_line_begins_a_ledger() {
     let line = header_line(&header, Timestamp::default());
     let text = String::from_utf8(strip(&line).to_vec()).expect("text");
     assert_eq!(first_line(text.as_bytes()), FirstLine::Ledger(header));
-    assert_eq!(first_line(text.replace("\"v\":1", "\"v\":2").as_bytes()), FirstLine::Newer(2));
+    assert_eq!(first_line(text.replace("\"v\":1", "\"v\":3").as_bytes()), FirstLine::Newer(3));
     for foreign in [
         "",
         "{}",
@@ -284,4 +284,16 @@ fn a_blob_is_named_by_a_hash_and_nothing_else() {
         let line = format!("{body},\"crc\":\"{:08x}\"}}", crc32fast::hash(body.as_bytes()));
         assert_eq!(fact(line.as_bytes()), None, "{blob}");
     }
+}
+
+#[test]
+fn a_line_says_which_claims_were_forgotten() {
+    let line = forgotten_line(3, 9, Timestamp::default(), 77);
+    let envelope = envelope(strip(&line)).expect("whole");
+    assert_eq!((envelope.t, envelope.n, envelope.durable), ("forgotten", Some(9), 77));
+    assert_eq!(forgotten(strip(&line)), Some((3, 9)));
+    for (from, to) in [(0, 9), (10, 9)] {
+        assert_eq!(forgotten(strip(&forgotten_line(from, to, Timestamp::default(), 0))), None);
+    }
+    assert_eq!(forgotten(b"{\"t\":\"forgotten\",\"n\":9}"), None);
 }

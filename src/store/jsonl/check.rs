@@ -187,7 +187,11 @@ impl Check {
             return Ok(());
         }
         match (envelope.t, envelope.n) {
-            ("opened" | "reopened" | "resolved", Some(n)) => self.claim(n, span),
+            ("opened" | "reopened" | "resolved", Some(n)) => self.claims(n, n, span),
+            ("forgotten", Some(n)) => {
+                let (from, _) = format::forgotten(text).expect("it was taken in");
+                self.claims(from, n, span);
+            }
             ("note", _) => self.note(span, text, envelope.n),
             (_, Some(n)) if self.operations.of_claim(n).is_none() => {
                 self.strays.extend(format::whose(text).map(|(key, _)| (n, key)));
@@ -241,14 +245,15 @@ impl Check {
         read_range(&**disk, earlier.offset, earlier.offset + u64::from(earlier.len)).map(|bytes| bytes == text)
     }
 
-    fn claim(&mut self, n: u64, span: Span) {
+    /// Takes the claims `from` to `to`, of which a line tells.
+    fn claims(&mut self, from: u64, to: u64, span: Span) {
         let (newest, behind) = self.newest;
-        if n > newest + 1 {
-            let kind = Kind::Gap { to: n - 1 };
+        if from > newest + 1 {
+            let kind = Kind::Gap { to: from - 1 };
             let finding = Finding { kind, line: span.line, byte: span.offset, len: 0, n: Some(newest + 1), key: None };
             self.gaps.push((finding, behind));
         }
-        self.newest = (n, span.offset + u64::from(span.len));
+        self.newest = (to, span.offset + u64::from(span.len));
     }
 
     fn note(&mut self, span: Span, text: &[u8], n: Option<u64>) {

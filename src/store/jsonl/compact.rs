@@ -1,15 +1,17 @@
-//! Compaction: what is decided and old keeps its key, its verdict and its payload's hash; bodies and answers go.
+//! Compaction: what is decided and old keeps its key, its verdict and its payload's hash; bodies and answers go. Where a
+//! person has set a time for it, the key goes too.
 //!
-//! The lines that stay are written into a new file, which takes the place of the old one. Every claim line stays, so
-//! that no claim number is missing, and every line of an operation that is not decided. The old file is not altered: a
-//! crash leaves it or the new one, and whoever has it open reads on in it until he looks at the path again.
+//! The lines that stay are written into a new file, which takes the place of the old one: every line of an operation that
+//! is not decided, and every claim line of one that keeps its key. The numbers of claims that go are written down, so
+//! that none is missing. The old file is not altered: a crash leaves it or the new one, and whoever has it open reads on
+//! in it until he looks at the path again.
 
 mod draft;
+mod fate;
 mod held;
 mod slim;
 mod sweep;
 
-use super::Options;
 use super::disk::Disk;
 use super::files;
 use super::journal::Journal;
@@ -19,39 +21,30 @@ use super::place::{Place, failed, sync_folder};
 use super::repair::append;
 use super::scan::{Next, Piece, Position, scan};
 use super::seen::Seen;
-use super::upkeep;
-use crate::engine::entry::is_final;
-use crate::engine::facts::Opened;
-use crate::engine::moment::Timestamp;
-use crate::engine::operation::{IdempotencyKey, PartnerName};
+use super::{Options, blobs, upkeep};
 use crate::store::StoreError;
 use crate::store::format::{self, Envelope};
 use draft::Draft;
+use fate::{Fate, choose};
+pub use fate::{Keep, Retention, Which};
 use held::Held;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 use sweep::sweep;
 
 /// How much room must be left beyond what a compaction takes, in bytes: what claims keep for their outcomes.
 const ROOM: u64 = 4 << 20;
-
-/// Which operations lose their payloads and answers.
-pub enum Which<'a> {
-    /// Those that are decided and whose last line is older than what this says of them.
-    Older(&'a dyn Fn(&Opened) -> Duration),
-    /// One that is decided, at once.
-    One(&'a PartnerName, &'a IdempotencyKey),
-}
 
 /// What a compaction did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
     /// How many operations lost their payload and answer.
     pub operations: u64,
+    /// How many are not there any more, their keys neither.
+    pub forgotten: u64,
     /// How long the file was, in bytes.
     pub before: u64,
     /// How long it is.
@@ -69,8 +62,14 @@ pub struct Compacted {
 /// Damage, loss and a failed sync, as a claim would refuse it; [`StoreError::NoSpace`] where the new file would not find
 /// room, before it is begun; [`StoreError::Compacting`] while another process does the same, or where an operation that
 /// was to be compacted is claimed again meanwhile; [`StoreError::Linked`] where the file has other names, which would
-/// keep the old one; [`StoreError::Unswept`] where all that is done, and bodies are left.
-pub fn compact(path: &Path, options: &Options, which: &Which<'_>) -> Result<Compacted, StoreError> {
+/// keep the old one; [`StoreError::Stopped`] once `stop` says so, the old file still in its place;
+/// [`StoreError::Unswept`] where all that is done, and bodies are left.
+pub fn compact(
+    path: &Path,
+    options: &Options,
+    which: Which<'_>,
+    stop: &dyn Fn() -> bool,
+) -> Result<Compacted, StoreError> {
     let place = Place::find(path)?;
     // A file that is no ledger gets nothing beside it.
     let looked_at: Arc<dyn Disk> = Arc::new(place.open_to_read()?);
@@ -90,49 +89,20 @@ pub fn compact(path: &Path, options: &Options, which: &Which<'_>) -> Result<Comp
         held.catch_up()?;
     }
     let operations = held.journal.all()?;
-    let chosen = choose(&held.journal, &operations, which, options.now)?;
+    let chosen = choose(&held, &operations, which, stop)?;
     let len = held.journal.end();
     let (mut compacted, mut gone) = (Compacted { before: len, after: len, ..Compacted::default() }, BTreeSet::new());
     let swept = if chosen.is_empty() {
         sweep(&mut held)
     } else {
         refuse_without_room(&place, &held.marked, len)?;
-        let draft = Draft::begin(&held)?;
-        (compacted, gone) = Compaction { held, operations, chosen, draft, gone, marks: Vec::new() }.finish()?;
+        (compacted, gone) = Compaction::begin(held, operations, chosen, stop)?.finish()?;
         Held::open(&place, options, &locks).and_then(|mut new| sweep(&mut new))
     };
     let unswept = |source| StoreError::Unswept { path: place.blobs(), source: Box::new(source) };
     compacted.bodies = swept.map_err(unswept)?;
     compacted.shared = gone.iter().filter(|name| place.blobs().join(&***name).exists()).count() as u64;
     Ok(compacted)
-}
-
-/// Finds the operations that are slimmed, as rows.
-fn choose(
-    journal: &Journal,
-    operations: &Operations,
-    which: &Which<'_>,
-    now: Timestamp,
-) -> Result<BTreeSet<usize>, StoreError> {
-    let rows: Vec<usize> = match which {
-        Which::One(partner, key) => operations.find(partner, key).into_iter().collect(),
-        Which::Older(_) => operations.newest_first(|_| true),
-    };
-    let mut chosen = BTreeSet::new();
-    for row in rows {
-        let history = operations
-            .history(row, &**journal.disk())
-            .map_err(|span| journal.bad_line(span.offset, "the line is not what was written"))?;
-        let last = history.facts.last().map(|recorded| recorded.at).unwrap_or(now);
-        let is_due = match which {
-            Which::Older(keep) => last.after(keep(history.opened())) <= now,
-            Which::One(..) => true,
-        };
-        if is_due && is_final(&history) && slim::is_worth_it(&history) {
-            chosen.insert(row);
-        }
-    }
-    Ok(chosen)
 }
 
 /// The new file never needs more than the old one.
@@ -154,24 +124,51 @@ fn refuse_without_room(place: &Place, file: &File, len: u64) -> Result<(), Store
 struct Compaction<'a> {
     held: Held<'a>,
     operations: Operations,
-    chosen: BTreeSet<usize>,
+    chosen: BTreeMap<usize, Fate>,
+    stop: &'a dyn Fn() -> bool,
     draft: Draft,
-    /// Bodies beside the ledger that slimmed lines named.
+    /// The end of the file when it was chosen from.
+    seen: u64,
+    /// Bodies beside the ledger that lines named which are slimmed or gone.
     gone: BTreeSet<Box<str>>,
-    /// Where each claim's line began, and where it ends now.
+    /// Where each claim's line began, and where the line ends now that tells of it, without its line break.
     marks: Vec<(u64, u64)>,
+    forgotten: Option<Forgotten>,
 }
 
-impl Compaction<'_> {
-    /// Returns also which bodies beside the ledger the slimmed lines named.
+/// Claims that are forgotten, and of which no line tells yet.
+#[derive(Clone, Copy)]
+struct Forgotten {
+    from: u64,
+    to: u64,
+    /// Where the line of the first one began.
+    offset: u64,
+}
+
+impl<'a> Compaction<'a> {
+    fn begin(
+        held: Held<'a>,
+        operations: Operations,
+        chosen: BTreeMap<usize, Fate>,
+        stop: &'a dyn Fn() -> bool,
+    ) -> Result<Compaction<'a>, StoreError> {
+        let forgets = chosen.values().any(|fate| *fate == Fate::Forgotten);
+        let (draft, seen) = (Draft::begin(&held, forgets)?, held.journal.end());
+        let (gone, marks, forgotten) = (BTreeSet::new(), Vec::new(), None);
+        Ok(Compaction { held, operations, chosen, stop, draft, seen, gone, marks, forgotten })
+    }
+
+    /// Returns also which bodies beside the ledger the lines named that are slimmed or gone.
     fn finish(mut self) -> Result<(Compacted, BTreeSet<Box<str>>), StoreError> {
         let written = self.write();
         if written.is_err() {
             // Where it took the old one's place already, there is none.
             drop(files::remove(&self.held.place.draft()));
         }
-        let (before, operations) = (written?, self.chosen.len() as u64);
-        let compacted = Compacted { operations, before, after: self.draft.end, ..Compacted::default() };
+        let before = written?;
+        let forgotten = self.chosen.values().filter(|fate| **fate == Fate::Forgotten).count() as u64;
+        let (operations, after) = (self.chosen.len() as u64 - forgotten, self.draft.end);
+        let compacted = Compacted { operations, forgotten, before, after, ..Compacted::default() };
         Ok((compacted, self.gone))
     }
 
@@ -186,6 +183,7 @@ impl Compaction<'_> {
         self.held.catch_up()?;
         let before = self.held.journal.end();
         self.copy(middle, before)?;
+        self.tell_forgotten()?;
         let note = format::compacted_line(self.held.options.now, self.draft.durable);
         self.draft.line(place, &note)?;
         self.draft.sync(place)?;
@@ -197,13 +195,16 @@ impl Compaction<'_> {
         Ok(before)
     }
 
-    /// Copies the lines from `from` to `to`; those of chosen operations slimmed.
+    /// Copies the lines from `from` to `to`, as far as they stay.
     fn copy(&mut self, from: Position, to: u64) -> Result<(), StoreError> {
         let disk = self.held.journal.disk().clone();
         let mut result = Ok(());
         let scanned = scan(&*disk, from, to, &mut |piece| {
             let Piece::Line { offset, text, envelope, .. } = piece else { return Next::On };
-            result = self.line(offset, text, envelope);
+            result = match (self.stop)() {
+                true => Err(StoreError::Stopped { path: self.held.place.ledger().into() }),
+                false => self.line(offset, text, envelope),
+            };
             if result.is_ok() { Next::On } else { Next::Stop }
         });
         scanned.map_err(|error| failed("read", self.held.place.ledger(), error))?;
@@ -212,33 +213,82 @@ impl Compaction<'_> {
 
     fn line(&mut self, offset: u64, text: &[u8], envelope: Envelope<'_>) -> Result<(), StoreError> {
         let is_claim = matches!(envelope.t, "opened" | "reopened" | "resolved");
-        let row = envelope.n.and_then(|n| self.operations.of_claim(n));
+        // A number on these is no claim of theirs.
+        let n = envelope.n.filter(|_| !matches!(envelope.t, "note" | "lost"));
+        let row = n.and_then(|n| self.operations.of_claim(n));
         if is_claim && row.is_none() {
             self.refuse_new_claim(text)?;
         }
+        let fate = row.and_then(|row| self.chosen.get(&row)).copied();
+        if fate == Some(Fate::Forgotten) {
+            return self.forget(offset, text, envelope.n.filter(|_| is_claim));
+        }
+        if let ("forgotten", Some((from, to))) = (envelope.t, format::forgotten(text)) {
+            return self.forget_claims(Forgotten { from, to, offset });
+        }
+        let note = Some(text).filter(|_| envelope.t == "note").and_then(format::note);
+        if note.as_ref().is_some_and(slim::is_needless) {
+            return Ok(());
+        }
+        if is_claim || note.is_some() {
+            self.tell_forgotten()?;
+        }
         let durable = self.draft.durable;
-        let line = match row.is_some_and(|row| self.chosen.contains(&row)) {
-            true => {
+        let line = match (fate, note) {
+            (Some(_), _) => {
                 let (line, body) = slim::line(text, durable);
                 self.gone.extend(body);
                 line
             }
-            false if envelope.t == "note" => slim::note(text, |old| self.moved(old), durable),
-            false => Some(format::moved_line(text, durable)),
+            (None, Some(note)) => Some(slim::note(text, &note, |old| self.moved(old), durable)),
+            (None, None) => Some(format::moved_line(text, durable)),
         };
         if let Some(line) = line {
             self.draft.line(self.held.place, &line)?;
         }
         if is_claim {
-            self.marks.push((offset, self.draft.end));
+            self.marks.push((offset, self.draft.end - 1));
         }
+        Ok(())
+    }
+
+    /// Drops a line of an operation that is forgotten; `claim` is the number of the claim that it begins.
+    fn forget(&mut self, offset: u64, text: &[u8], claim: Option<u64>) -> Result<(), StoreError> {
+        if offset >= self.seen {
+            // Somebody has told something of it meanwhile.
+            return Err(StoreError::Compacting { path: self.held.place.ledger().into() });
+        }
+        self.gone.extend(blobs::named(text).map(Into::into));
+        match claim {
+            Some(n) => self.forget_claims(Forgotten { from: n, to: n, offset }),
+            None => Ok(()),
+        }
+    }
+
+    fn forget_claims(&mut self, claims: Forgotten) -> Result<(), StoreError> {
+        match &mut self.forgotten {
+            Some(before) if before.to + 1 == claims.from => before.to = claims.to,
+            _ => {
+                self.tell_forgotten()?;
+                self.forgotten = Some(claims);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes down which claims are gone, so that none seems lost.
+    fn tell_forgotten(&mut self) -> Result<(), StoreError> {
+        let Some(Forgotten { from, to, offset }) = self.forgotten.take() else { return Ok(()) };
+        let line = format::forgotten_line(from, to, self.held.options.now, self.draft.durable);
+        self.draft.line(self.held.place, &line)?;
+        self.marks.push((offset, self.draft.end - 1));
         Ok(())
     }
 
     /// An operation that is claimed again needs what is about to be dropped.
     fn refuse_new_claim(&self, text: &[u8]) -> Result<(), StoreError> {
         let row = format::identity(text).and_then(|whose| self.operations.find(&whose.partner, &whose.key));
-        match row.is_some_and(|row| self.chosen.contains(&row)) {
+        match row.is_some_and(|row| self.chosen.contains_key(&row)) {
             true => Err(StoreError::Compacting { path: self.held.place.ledger().into() }),
             false => Ok(()),
         }

@@ -68,7 +68,7 @@ impl Journal {
         let header = match format::first_line(&start[..end]) {
             FirstLine::Ledger(header) => header,
             FirstLine::Newer(found) => {
-                return Err(StoreError::NewerFormat { path: path(), found, known: format::VERSION });
+                return Err(StoreError::NewerFormat { path: path(), found, known: format::FORGETTING });
             }
             FirstLine::Foreign => return Err(StoreError::NotALedger { path: path() }),
         };

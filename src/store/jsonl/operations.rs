@@ -36,6 +36,18 @@ pub fn check_number(envelope: Envelope<'_>) -> Result<Option<u64>, &'static str>
     }
 }
 
+/// Checks a line about claims that were forgotten, behind claim `newest`.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_forgotten(text: &[u8], newest: u64) -> Result<(), &'static str> {
+    match format::forgotten(text) {
+        Some((from, _)) if from > newest => Ok(()),
+        Some(_) => Err(NUMBER_AGAIN),
+        None => Err(NOT_UNDERSTOOD),
+    }
+}
+
 /// Where the lines of all operations are.
 #[derive(Debug, Default)]
 pub struct Operations {
@@ -92,6 +104,7 @@ impl Operations {
         match (envelope.t, identity) {
             (_, Some(identity)) => self.begin(n, span, identity),
             ("note", _) => {}
+            ("forgotten", _) => self.newest_claim = n,
             ("lost", _) => drop(format::whose(text).ok_or(NOT_UNDERSTOOD)?),
             // A line whose claim was set aside as never acknowledged belongs to nothing.
             _ => {
@@ -122,6 +135,7 @@ impl Operations {
         let first = match envelope.t {
             "opened" => true,
             "reopened" | "resolved" => false,
+            "forgotten" => return check_forgotten(text, self.newest_claim).map(|()| None),
             _ => return Ok(None),
         };
         if n <= self.newest_claim {

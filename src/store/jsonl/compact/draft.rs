@@ -23,8 +23,8 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Begins it with a header, owned and readable as the old one.
-    pub fn begin(held: &Held<'_>) -> Result<Draft, StoreError> {
+    /// Begins it with a header, owned and readable as the old one. `forgets`: operations will be missing in it.
+    pub fn begin(held: &Held<'_>, forgets: bool) -> Result<Draft, StoreError> {
         let (place, old) = (held.place, &held.marked);
         let path = place.draft();
         let make = || -> std::io::Result<File> {
@@ -41,6 +41,7 @@ impl Draft {
         let file = make().map_err(|error| failed("write", &path, error))?;
         let mut draft = Draft { file, buffer: Vec::with_capacity(CHUNK), end: 0, durable: 0 };
         let Header { v, id, generation } = held.journal.header().clone();
+        let v = if forgets { v.max(format::FORGETTING) } else { v };
         let header = Header { v, id, generation: generation + 1 };
         draft.line(place, &format::header_line(&header, held.options.now))?;
         Ok(draft)

@@ -1,7 +1,7 @@
 //! What is left of a decided operation, line by line.
 
 use crate::engine::facts::{Fact, Finished, History, Opened, Settled, StoredBody};
-use crate::store::format::{self, SetAside};
+use crate::store::format::{self, Note, SetAside};
 use crate::store::jsonl::blobs;
 use std::sync::Arc;
 
@@ -41,21 +41,23 @@ pub fn line(text: &[u8], durable: u64) -> (Option<Vec<u8>>, Option<Box<str>>) {
     (Some(format::fact_line(&entry)), body)
 }
 
+/// Returns whether a note says nothing of the new file: one compaction comes after another.
+pub fn is_needless(note: &Note) -> bool {
+    note.what == "compacted"
+}
+
 /// Returns what is left of a note: that something was set aside, and where, without its bytes. `moved` tells where an old
 /// offset is now.
-pub fn note(text: &[u8], moved: impl Fn(u64) -> u64, durable: u64) -> Option<Vec<u8>> {
-    let note = format::note(text)?;
+pub fn note(text: &[u8], note: &Note, moved: impl Fn(u64) -> u64, durable: u64) -> Vec<u8> {
     let what = match note.what.as_str() {
         "torn" => "torn",
         "bad" => "bad",
         "lost" => "lost",
         "repeated" => "repeated",
-        // One compaction after another.
-        "compacted" => return None,
-        _ => return Some(format::moved_line(text, durable)),
+        _ => return format::moved_line(text, durable),
     };
     let aside = SetAside { what, offset: moved(note.offset), len: note.len, bytes: &[] };
-    Some(format::note_line(&aside, note.at, durable))
+    format::note_line(&aside, note.at, durable)
 }
 
 fn hashed(body: &StoredBody) -> (StoredBody, Option<Box<str>>) {

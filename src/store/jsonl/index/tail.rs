@@ -118,6 +118,10 @@ impl Tail {
         match envelope.t {
             "opened" | "reopened" | "resolved" => self.claim(n, line, has_past, disk)?,
             "note" => {}
+            "forgotten" => {
+                operations::check_forgotten(text, self.newest_claim)?;
+                self.newest_claim = n;
+            }
             "lost" => {
                 let (key, _) = format::whose(text).ok_or(NOT_UNDERSTOOD)?;
                 self.add(self.keys.key(&key), line, Kind::LOST);
