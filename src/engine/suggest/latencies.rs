@@ -162,6 +162,16 @@ impl Latencies {
         }
         Rate { hits, of }
     }
+
+    /// Returns the samples, given up or not, of the cells that end before `limit`.
+    pub(super) fn below(&self, limit: Duration) -> Latencies {
+        let cells: Vec<Cell> = self.cells.iter().copied().take_while(|cell| cell.high < limit).collect();
+        let count = |of: fn(&Cell) -> u64| cells.iter().map(of).sum::<u64>();
+        let (events, censored) = (count(|cell| cell.events), count(|cell| cell.censored));
+        let last = cells.iter().rfind(|cell| cell.events > 0).map(|cell| cell.high);
+        let extremes = self.extremes.zip(last).map(|((least, most), last)| (least, most.min(last)));
+        Latencies { cells, events, censored, extremes }
+    }
 }
 
 /// Tells whether each cell ends before the next begins.
