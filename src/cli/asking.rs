@@ -30,13 +30,13 @@ impl Profiles {
         }
     }
 
-    /// Returns how long an operation is kept once it is decided.
+    /// Returns how long an operation is kept once it is decided: where its profile cannot be read, its key for ever.
     pub fn retention(&self, opened: &Opened) -> Retention {
         let mut known = self.0.borrow_mut();
         let profile = opened.profile.as_deref();
         let profile = profile.and_then(|path| known.entry(path.into()).or_insert_with(|| read(path)).as_ref());
-        let LedgerRules { keep_full, .. } = profile.map_or(LedgerRules::default(), |profile| profile.ledger);
-        Retention { keep_full, forget_after: None }
+        let LedgerRules { keep_full, forget_after, .. } = profile.map_or(LedgerRules::default(), |known| known.ledger);
+        Retention { keep_full, forget_after }
     }
 }
 

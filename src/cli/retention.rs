@@ -1,4 +1,4 @@
-//! `abide ledger compact|forget`: payloads and answers go, keys and verdicts stay.
+//! `abide ledger compact|forget`: payloads and answers go, keys and verdicts stay as long as the profile says.
 
 use super::args::{LedgerChoice, LedgerCompactArgs, LedgerForgetArgs};
 use super::exit::{Exit, Failure};
@@ -18,6 +18,7 @@ struct Document<'a> {
     schema: &'static str,
     ledger: &'a str,
     operations: u64,
+    operations_forgotten: u64,
     bytes_before: u64,
     bytes_after: u64,
     bodies_removed: u64,
@@ -36,13 +37,12 @@ pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Fail
         Retention { keep_full: given.unwrap_or(retention.keep_full), ..retention }
     };
     let compacted = rewrite(&path, &args.ledger, Which::Older(&keep), session)?;
-    let Compacted { operations: count, before, after, bodies: removed, .. } = compacted;
-    let words = match (count, removed) {
+    let words = match (compacted.operations + compacted.forgotten, compacted.bodies) {
         (0, 0) => "nothing is old enough: the ledger stays as it is".into(),
-        (0, _) => {
+        (0, removed) => {
             format!("nothing is old enough; removed {} beside the ledger that nothing needs any more", bodies(removed))
         }
-        _ => format!("{} compacted: {before} bytes before, {after} now", operations(count as usize)),
+        _ => done(&compacted),
     };
     tell("abide.ledger.compact/1", &path, &compacted, &words, session)
 }
@@ -95,6 +95,14 @@ fn rewrite(path: &Path, choice: &LedgerChoice, which: Which<'_>, session: &Sessi
     })
 }
 
+fn done(compacted: &Compacted) -> String {
+    let Compacted { operations: slimmed, forgotten, before, after, .. } = *compacted;
+    let compacted = (slimmed > 0).then(|| format!("{} compacted", operations(slimmed as usize)));
+    let forgotten = (forgotten > 0).then(|| format!("{} forgotten with the key", operations(forgotten as usize)));
+    let what: Vec<String> = compacted.into_iter().chain(forgotten).collect();
+    format!("{}: {before} bytes before, {after} now", what.join(", "))
+}
+
 fn bodies(count: u64) -> String {
     match count {
         1 => "1 body".into(),
@@ -114,6 +122,7 @@ fn tell(
             schema,
             ledger: &path.display().to_string(),
             operations: compacted.operations,
+            operations_forgotten: compacted.forgotten,
             bytes_before: compacted.before,
             bytes_after: compacted.after,
             bodies_removed: compacted.bodies,

@@ -52,14 +52,9 @@ pub fn check(profile: &Profile) -> Vec<Remark> {
         remarks.extend(own.into_iter().filter(|remark| !common.contains(&remark.text)));
     }
     let states = |name: &str| profile.stated.iter().any(|stated| stated.name.contains(name));
-    let mut warn = |text: &str| {
-        remarks.push(Remark { level: Level::Warning, endpoint: None, text: text.into() });
-    };
     if states("breaker.") {
-        warn("[breaker] is checked, but not in force until a later version");
-    }
-    if states("ledger.forget_after") {
-        warn("forget_after of [ledger] is checked, but not in force until a later version");
+        let text = "[breaker] is checked, but not in force until a later version";
+        remarks.push(Remark { level: Level::Warning, endpoint: None, text: text.into() });
     }
     remarks
 }

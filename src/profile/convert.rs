@@ -11,7 +11,7 @@ use super::sections;
 use super::tls::{self, TlsSection};
 use super::{LedgerRules, Loads, Profile, ProxyRules, Reading, Secrets, World};
 use crate::engine::operation::{Announce, PartnerName};
-use crate::engine::policy::{RetryPolicy, Sizes};
+use crate::engine::policy::{RETENTION_UNSTATED, RetryPolicy, Sizes};
 use crate::engine::secret::Mask;
 use std::path::Path;
 
@@ -87,7 +87,9 @@ impl Profile {
             (self.loads, self.sizes) = sections::limits(&section)?;
         }
         if let Some(section) = root.section("ledger", known::LEDGER)? {
-            self.ledger = sections::ledger(&section)?;
+            let rules = std::iter::once(&self.rules).chain(self.endpoints.iter().map(|endpoint| &endpoint.rules));
+            let retention = rules.map(|rules| rules.idempotency.retention.unwrap_or(RETENTION_UNSTATED)).max();
+            self.ledger = sections::ledger(&section, retention.unwrap_or_default())?;
         }
         Ok(())
     }

@@ -123,7 +123,8 @@ pub struct LedgerRules {
     pub store_body: StoreBody,
     /// How long a settled operation stays whole.
     pub keep_full: Duration,
-    /// After how long a key may be forgotten; `None`: never.
+    /// After how long a settled operation goes with its key; `None`: never. Not below `keep_full`, nor below any stated
+    /// retention.
     pub forget_after: Option<Duration>,
 }
 

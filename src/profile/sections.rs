@@ -7,6 +7,7 @@ use super::rules;
 use super::{LedgerRules, Loads, StoreBody};
 use crate::engine::backoff::Jitter;
 use crate::engine::policy::{Idempotency, KeyFormat, KeyPlace, MIN_ATTEMPT, RetryPolicy, Sizes, Timeouts};
+use crate::engine::units::show_duration;
 use std::time::Duration;
 
 /// Reads `[timeouts]` over `common`, whose values hold where this section has none.
@@ -154,8 +155,8 @@ pub(super) fn limits(section: &Section<'_>) -> Result<(Loads, Sizes), ProfileErr
     Ok((loads, sizes))
 }
 
-/// Reads `[ledger]`.
-pub(super) fn ledger(section: &Section<'_>) -> Result<LedgerRules, ProfileError> {
+/// Reads `[ledger]`. `retention` is how long a key may protect at the partner, wherever it does so longest.
+pub(super) fn ledger(section: &Section<'_>, retention: Duration) -> Result<LedgerRules, ProfileError> {
     let mut rules = LedgerRules::default();
     if let Some(field) = section.get("store_body") {
         rules.store_body = field.one_of(&[("full", StoreBody::Full), ("hash", StoreBody::Hash)])?;
@@ -165,6 +166,12 @@ pub(super) fn ledger(section: &Section<'_>) -> Result<LedgerRules, ProfileError>
     }
     if let Some(field) = section.get("forget_after") {
         rules.forget_after = if field.text().ok() == Some("never") { None } else { Some(field.duration()?) };
+        let least = [("[ledger] keep_full", rules.keep_full), ("[idempotency] retention", retention)];
+        for (name, least) in least.into_iter().filter(|(_, least)| rules.forget_after.is_some_and(|wait| wait < *least))
+        {
+            let hint = "a key that is forgotten is sent as a new one: \"never\" forgets none";
+            return Err(field.refused(format!("is below {name} = {}", show_duration(least)), Some(hint)));
+        }
     }
     Ok(rules)
 }

@@ -96,6 +96,6 @@ fn defaults() -> Vec<(&'static str, String)> {
         ("proxy.from_env", "true".into()),
         ("ledger.store_body", quoted("full")),
         ("ledger.keep_full", duration(ledger.keep_full)),
-        ("ledger.forget_after", quoted("never")),
+        ("ledger.forget_after", ledger.forget_after.map_or_else(|| quoted("never"), duration)),
     ]
 }

@@ -8,7 +8,11 @@ use serde_json::Value;
 
 /// `k1` is confirmed, `k2` in doubt without a way to ask.
 fn shop() -> Shop {
-    let shop = Shop::new(Script::first([Turn::fine(), Turn::done(Act::Fin)], Turn::fine()), "");
+    shop_with("")
+}
+
+fn shop_with(rules: &str) -> Shop {
+    let shop = Shop::new(Script::first([Turn::fine(), Turn::done(Act::Fin)], Turn::fine()), rules);
     assert_eq!([shop.send("k1", &[]), shop.send("k2", &[])], [0, 4]);
     shop
 }
@@ -178,6 +182,31 @@ fn long_bodies_are_erased_at_once_and_what_is_still_needed_is_said() {
     assert!(said[1].contains("payload and answer are erased") && said[1].ends_with("exit 0"), "{}", said[1]);
     assert!(said[2].contains("removed 1 body beside it that nothing needs any more"), "{}", said[2]);
     assert!(said[3].contains("not everything is erased") && said[3].ends_with("exit 6"), "{}", said[3]);
+}
+
+#[test]
+fn an_operation_is_forgotten_when_its_profile_says_so() {
+    let shop = shop_with("[ledger]\nkeep_full = '1h'\nforget_after = '2h'\n");
+    let at = |now: &str, words: &[&str]| {
+        let args = [words, &["--ledger", "l.jsonl"]].concat();
+        shop.sandbox.shown(&shop.sandbox.abide(&args).env("ABIDE_TEST_NOW", now).output().expect("the binary runs"))
+    };
+    let (early, late) = ("2026-11-30T11:30:00Z", "2026-11-30T13:00:00Z");
+    let compacted = at(early, &["ledger", "compact"]);
+    assert!(compacted.starts_with("1 operation compacted: ") && compacted.ends_with("exit 0"), "{compacted}");
+    assert_eq!([shop.send("k1", &[]), shop.state("k1")], [0, 0]);
+    let forgotten = at(late, &["ledger", "compact"]);
+    assert!(forgotten.starts_with("1 operation forgotten with the key: "), "{forgotten}");
+    assert!(at(late, &["ledger", "verify"]).ends_with("exit 0"));
+    let unknown = at(late, &["status", "k1"]);
+    assert!(unknown.contains("no operation with the key k1") && unknown.ends_with("exit 2"), "{unknown}");
+    let listed = at(late, &["ledger", "list"]);
+    assert!(listed.contains("k2") && !listed.contains("k1"), "{listed}");
+    assert!(!at(late, &["ledger", "export"]).contains("k1"));
+    assert_eq!([shop.send("k1", &[]), shop.state("k1"), shop.state("k2")], [0, 0, 4]);
+    let json = at("2026-12-01T13:00:00Z", &["ledger", "compact", "--format", "json"]);
+    assert!(json.contains(r#""operations":0,"operations_forgotten":1,"#), "{json}");
+    assert_eq!(shop.host.seen().whole, 3, "a key that is forgotten is a new one");
 }
 
 #[test]

@@ -110,7 +110,10 @@ pub struct LedgerExportArgs {
 #[derive(Args, Debug)]
 #[command(after_long_help = "\
 What is confirmed or rejected keeps its key, verdict, URL, and the hash of its payload: nothing is ever sent again under \
-its key. What is unsettled stays whole. Others may send meanwhile.")]
+its key. What is unsettled stays whole. Others may send meanwhile.
+Where the profile that an operation was sent with states [ledger] forget_after, it goes whole that long after its last \
+line, and its key is a new one then: never before the partner has forgotten the key, too. An abide that does not know \
+forget_after refuses such a ledger.")]
 pub struct LedgerCompactArgs {
     /// Keep payloads and answers of the last DURATION (default: keep_full of the operation's profile, else 30d)
     #[arg(long, value_name = "DURATION")]

@@ -61,7 +61,6 @@ fn what_is_missing_for_a_verdict_is_said() {
             "Warning [status] is at http://b.example:80: no credentials are sent there",
         ),
         ("[breaker]\nconsecutive = 5", "Warning [breaker] is checked, but not in force"),
-        ("[ledger]\nforget_after = '90d'", "Warning forget_after of [ledger] is checked, but"),
         ("[measured]\np50 = '30s'", "Warning half of all calls take longer than attempt = 20s"),
     ] {
         let said = remarks(text);

@@ -68,6 +68,19 @@ fn durations_need_a_unit_and_are_never_zero() {
 }
 
 #[test]
+fn a_key_is_never_forgotten_while_it_is_needed() {
+    let keeps = "[ledger]\nkeep_full = '1m'\nforget_after = '10m'";
+    let endpoint = "[ledger]\nforget_after = '30d'\n[[endpoint]]\npath = '/a'\nidempotency.retention = '31d'";
+    for (text, words) in [
+        ("[ledger]\nforget_after = '7d'", "p.toml:2: `ledger.forget_after` is below [ledger] keep_full = 30d | "),
+        (keeps, "p.toml:3: `ledger.forget_after` is below [idempotency] retention = 1h | "),
+        (endpoint, "p.toml:2: `ledger.forget_after` is below [idempotency] retention = 31d | "),
+    ] {
+        assert!(complaint(text).starts_with(words), "{}", complaint(text));
+    }
+}
+
+#[test]
 fn wrong_types_and_broken_text_name_what_was_expected() {
     refused(&[
         ("retry = 3", "p.toml:1: `retry` is a number, expected a section such as [name] or { … }"),
