@@ -3,12 +3,13 @@
 //! Counts of latencies come in, in which samples that were given up are kept apart ([`latencies`], [`seen`]). One rule
 //! finds every percentile and its bounds ([`quantile`]); the time that samples span says what they stand for
 //! ([`evidence`]). Out comes a refusal ([`refusal`]), or limits with the rule that made each ([`rules`]), what they would
-//! do ([`consequences`]), and what weakens them.
+//! do ([`consequences`]), and what weakens them. A later look at the same partner is compared with this one ([`drift`]).
 //!
 //! Source: latency.md part A; decisions 31 and 32; product.md section 6.
 
 pub mod consequences;
 pub mod distribution;
+pub mod drift;
 pub mod evidence;
 pub mod formula;
 pub mod latencies;

@@ -1,4 +1,4 @@
-//! Exact distributions over counts, by recurrence from the most likely count.
+//! Exact distributions over counts: binomial and hypergeometric, by recurrence from the most likely count.
 
 /// More samples are not told apart: counts are scaled down to this many, which only widens what is derived.
 ///
@@ -32,6 +32,22 @@ impl Distribution {
         // How much likelier k + 1 is than k.
         let growth = |k: u64| (n - k) as f64 / (k + 1) as f64 * odds;
         Distribution::around(mode, 0, n, growth)
+    }
+
+    /// Returns how likely it is that `k` of `drawn` items are marked, when `marked` of `all` are. All counts are at most
+    /// [`MOST_SAMPLES`]; `marked` and `drawn` are at most `all`.
+    pub(super) fn hypergeometric(all: u64, marked: u64, drawn: u64) -> Distribution {
+        assert!(marked <= all, "no more can be marked than there are");
+        assert!(drawn <= all, "no more can be drawn than there are");
+        let (least, most) = ((marked + drawn).saturating_sub(all), marked.min(drawn));
+        let mode = (u128::from(drawn + 1) * u128::from(marked + 1) / u128::from(all + 2)) as u64;
+        let growth = |k: u64| {
+            let up = (marked - k) as f64 * (drawn - k) as f64;
+            // Not negative: k is at least `least`.
+            let down = (k + 1) as f64 * (all + k + 1 - marked - drawn) as f64;
+            up / down
+        };
+        Distribution::around(mode.clamp(least, most), least, most, growth)
     }
 
     /// Sums outwards from the most likely count. `growth(k)` is how much likelier `k + 1` is than `k`.
@@ -114,5 +130,16 @@ mod tests {
         let large = Distribution::binomial(MOST_SAMPLES, 0.5);
         assert!((large.at_most(MOST_SAMPLES / 2) - 0.5).abs() < 1e-4);
         assert!(large.shares.len() < 600_000, "{}", large.shares.len());
+    }
+
+    #[test]
+    fn a_small_hypergeometric_is_counted_out() {
+        // Of 5 items 2 are marked, 3 are drawn: 1, 6 and 3 of 10 draws hold 0, 1 and 2 marked ones.
+        let drawn = Distribution::hypergeometric(5, 2, 3);
+        for (k, share) in [(0, 1.0), (1, 0.9), (2, 0.3), (3, 0.0)] {
+            assert!((drawn.at_least(k) - share).abs() < 1e-15, "{k}");
+        }
+        assert_eq!(Distribution::hypergeometric(5, 5, 3).at_least(3), 1.0);
+        assert_eq!(Distribution::hypergeometric(0, 0, 0).at_least(0), 1.0);
     }
 }
