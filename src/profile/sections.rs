@@ -166,9 +166,9 @@ pub(super) fn ledger(section: &Section<'_>, retention: Duration) -> Result<Ledge
     }
     if let Some(field) = section.get("forget_after") {
         rules.forget_after = if field.text().ok() == Some("never") { None } else { Some(field.duration()?) };
-        let least = [("[ledger] keep_full", rules.keep_full), ("[idempotency] retention", retention)];
-        for (name, least) in least.into_iter().filter(|(_, least)| rules.forget_after.is_some_and(|wait| wait < *least))
-        {
+        let bounds = [("[ledger] keep_full", rules.keep_full), ("[idempotency] retention", retention)];
+        let above = |(_, least): &(&str, Duration)| rules.forget_after.is_some_and(|wait| wait < *least);
+        if let Some((name, least)) = bounds.into_iter().find(above) {
             let hint = "a key that is forgotten is sent as a new one: \"never\" forgets none";
             return Err(field.refused(format!("is below {name} = {}", show_duration(least)), Some(hint)));
         }
