@@ -7,6 +7,7 @@
 //!
 //! Source: latency.md part A; decisions 31 and 32; product.md section 6.
 
+pub mod closed;
 pub mod consequences;
 pub mod distribution;
 pub mod drift;
