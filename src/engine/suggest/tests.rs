@@ -1,12 +1,14 @@
 //! From what was seen to what is suggested or refused.
 
 use super::super::moment::Timestamp;
+use super::super::units::LONGEST;
 use super::evidence::Minutes;
 use super::latencies::Sample;
 use super::quantile::NotIdentified;
 use super::ranks::Rate;
 use super::seen::{Failures, Pacing};
 use super::*;
+use proptest::prelude::*;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -213,4 +215,81 @@ fn what_misleads_is_warned_about() {
     let tail = seen(events([100; 970].into_iter().chain([5_100; 30])));
     assert_eq!(warned(&tail)[1], "p99 5.1s is more than 50 times p50 100ms: a queue, not a request");
     assert!(warned(&tail)[2].starts_with("the deadline of 2m10s is more than a hundred times the usual 140ms"));
+}
+
+/// Any latency, the absurd ones included.
+fn any_latency() -> impl Strategy<Value = Duration> {
+    prop_oneof![
+        4 => (1..20_000u64).prop_map(Duration::from_millis),
+        1 => any::<Duration>(),
+        1 => Just(Duration::ZERO),
+        1 => Just(Duration::MAX),
+    ]
+}
+
+fn any_stage() -> impl Strategy<Value = Latencies> {
+    let sample = (any_latency(), proptest::bool::weighted(0.02));
+    let one =
+        sample.prop_map(|(after, given_up)| if given_up { Sample::Censored(after) } else { Sample::Event(after) });
+    proptest::collection::vec(one, 0..120).prop_map(latencies)
+}
+
+fn any_count() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..4u64, 1 => any::<u64>()]
+}
+
+fn any_seen() -> impl Strategy<Value = Seen> {
+    let stages = (any_stage(), any_stage(), any_stage());
+    let counts = (any_count(), any_count(), any_count());
+    (stages, counts, 0..400i64, proptest::option::of(any_latency())).prop_map(|(stages, counts, apart, lag)| Seen {
+        read: stages.0,
+        connect: stages.1,
+        whole: stages.2,
+        failures: Failures { reset: counts.0, client_error: counts.1, ..Failures::default() },
+        missed: counts.2,
+        minutes: minutes(100, apart),
+        lag,
+        pacing: Pacing::Closed,
+    })
+}
+
+fn any_options() -> impl Strategy<Value = Options> {
+    let percentile = (1..1_000_000u32).prop_map(|millionths| Share::from_millionths(millionths).expect("a share"));
+    let headroom = (0..10_000_000u32).prop_map(Headroom::from_millionths);
+    (percentile, headroom, proptest::option::of(any_latency()), any::<u32>()).prop_map(
+        |(percentile, headroom, overall, max_attempts)| Options {
+            percentile,
+            headroom,
+            overall,
+            retry: RetryPolicy { max_attempts, ..RetryPolicy::default() },
+            ..Options::default()
+        },
+    )
+}
+
+proptest! {
+    #[test]
+    fn whatever_was_seen_is_suggested_from_or_refused(seen in any_seen(), options in any_options()) {
+        match suggest(&seen, &options) {
+            Err(reasons) => {
+                prop_assert!(!reasons.is_empty());
+                prop_assert!(reasons.iter().all(|reason| !reason.to_string().is_empty() && !reason.hint().is_empty()));
+            }
+            Ok(found) => {
+                let least = |exact: Duration| exact.min(LONGEST);
+                prop_assert!(found.read.proposed >= least(found.estimate.value));
+                prop_assert!(found.attempt.proposed >= least(found.connect.proposed + found.read.proposed));
+                prop_assert!(found.overall.proposed >= least(found.attempt.proposed));
+                prop_assert!(!found.read.proposed.is_zero());
+                prop_assert!((1..=1_000).contains(&found.attempts.startable) || options.retry.max_attempts == 0);
+                for told in [found.before, found.after] {
+                    prop_assert!((0.0..=1.0).contains(&told.done), "{told:?}");
+                    prop_assert!((0.0..=1_000.0).contains(&told.doubt_per_thousand), "{told:?}");
+                    prop_assert!((1.0..=1_000.0).contains(&told.attempts_expected), "{told:?}");
+                }
+                let words = found.weaknesses.iter().map(Weakness::to_string);
+                prop_assert!(words.chain(found.warnings.iter().map(Warning::to_string)).all(|text| !text.is_empty()));
+            }
+        }
+    }
 }
