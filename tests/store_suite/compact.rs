@@ -210,7 +210,7 @@ fn an_older_copy_from_before_a_compaction_is_refused() {
 fn an_index_follows_a_compaction() {
     let house = OnDisk::quick();
     let mut ledger = house.process();
-    for at in 0..30 {
+    for at in 0..60 {
         let name = format!("k{at}");
         let (mut held, _) = ours(claim(&mut ledger, &crate::index::padded(&name, &name)));
         append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
@@ -218,7 +218,9 @@ fn an_index_follows_a_compaction() {
     assert!(ledger.keep_up(Effort::Short));
     let compacted = all(&house).expect("compacts");
     assert!(compacted.after * 2 < compacted.before);
-    for at in 0..30 {
+    let text = fs::read_to_string(house.folder.path().join("ledger.jsonl.idx/MANIFEST")).expect("an index");
+    assert!(text.contains(r#""gen":1,"#), "nobody has to read the new file for it: {text}");
+    for at in 0..60 {
         let name = format!("k{at}");
         match claim(&mut ledger, &crate::index::padded(&name, &name)) {
             Claimed::Final(..) => assert_ne!(at % 3, 0),

@@ -21,7 +21,7 @@ use super::place::{Place, failed, sync_folder};
 use super::repair::append;
 use super::scan::{Next, Piece, Position, scan};
 use super::seen::Seen;
-use super::{Options, blobs, upkeep};
+use super::{Effort, Jsonl, Options, blobs, upkeep};
 use crate::store::StoreError;
 use crate::store::format::{self, Envelope};
 use draft::Draft;
@@ -97,6 +97,10 @@ pub fn compact(
     } else {
         refuse_without_room(&place, &held.marked, len)?;
         (compacted, gone) = Compaction::begin(held, operations, chosen, stop)?.finish()?;
+        // The index was that of the old file: the next claim would have to read all of this one.
+        if let Ok(new) = Jsonl::open(path, options) {
+            new.keep_up(Effort::Whole);
+        }
         Held::open(&place, options, &locks).and_then(|mut new| sweep(&mut new))
     };
     let unswept = |source| StoreError::Unswept { path: place.blobs(), source: Box::new(source) };
