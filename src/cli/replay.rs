@@ -11,7 +11,7 @@ use super::args::ReplayArgs;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
 use super::watch::{EventLog, Telling};
-use super::{Format, Session, book, state};
+use super::{Format, Session, book, retention, state};
 use crate::report::known::State;
 use crate::report::progress;
 use crate::report::replay::{count_words, counts, operations};
@@ -142,7 +142,14 @@ impl Replay<'_> {
         let exit = report.replayed(&done, signals.first(), clock.now())?;
         match failure {
             Some(failure) => Err(failure),
-            None => Ok(exit),
+            None => {
+                // Everything is told, and nobody has said by when it must be over.
+                book::keep_up(session);
+                if signals.first().is_none() && settings.total.is_none() {
+                    retention::tidy(&settings.path, settings.choice(), session, &signals);
+                }
+                Ok(exit)
+            }
         }
     }
 

@@ -2,13 +2,14 @@
 
 use super::args::{LedgerChoice, LedgerCompactArgs, LedgerForgetArgs};
 use super::exit::{Exit, Failure};
+use super::screen::Talk;
 use super::signals::Signals;
 use super::{Format, Session, book, ledger_place, limits};
 use crate::report::json::line;
 use crate::report::replay::operations;
 use abide::engine::facts::Opened;
 use abide::store::StoreError;
-use abide::store::jsonl::{self, Compacted, Retention, Which};
+use abide::store::jsonl::{self, COMPACT_MIN, Compacted, Retention, Which};
 use serde::Serialize;
 use std::path::Path;
 
@@ -45,6 +46,31 @@ pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Fail
         _ => done(&compacted),
     };
     tell("abide.ledger.compact/1", &path, &compacted, &words, session)
+}
+
+/// Compacts a ledger over half of which is of no use any more, at the end of a command that may take long.
+///
+/// Whatever keeps it from that is a warning: the ledger is as it was.
+pub fn tidy(path: &Path, choice: &LedgerChoice, session: &Session, signals: &Signals) {
+    let (keep, options) = (|opened: &Opened| session.profiles.retention(opened), book::options(choice, session));
+    let Some(dead) = jsonl::worth_compacting(path, &options, &keep, COMPACT_MIN) else { return };
+    if session.context.stderr_is_terminal || session.screen.talk >= Talk::Verbose {
+        session.screen.talk(&format!("compacting the ledger: about {} MiB of it are of no use any more", dead >> 20));
+    }
+    match jsonl::compact(path, &options, Which::Older(&keep), &|| signals.first().is_some()) {
+        // Another process does it.
+        Ok(_) | Err(StoreError::Compacting { .. }) => {}
+        Err(error) => session.screen.warn(&format!("the ledger could not be made shorter: {error}")),
+    }
+}
+
+/// Says that it is time to compact a ledger, where a command may not take long.
+pub fn advise(path: &Path, choice: &LedgerChoice, session: &Session) {
+    let keep = |opened: &Opened| session.profiles.retention(opened);
+    if let Some(dead) = jsonl::worth_compacting(path, &book::options(choice, session), &keep, COMPACT_MIN) {
+        let path = path.display();
+        session.screen.say(&format!("{path}: `abide ledger compact` would free about {} MiB", dead >> 20));
+    }
 }
 
 /// Erases one payload and answer.

@@ -5,9 +5,10 @@ use super::exit::{Exit, Failure};
 use super::ledger_place::Place;
 use super::outcome::{Broken, Outcome, Ran, Reporter};
 use super::plan::{self, Plan};
+use super::screen::Talk;
 use super::signals::Signals;
 use super::watch::{EventLog, Telling, Watcher};
-use super::{Session, book, control, panics, state};
+use super::{Session, book, control, panics, retention, state};
 use crate::report::human::Taken;
 use crate::report::progress;
 use abide::drive::{self, Claim, Claimed, Clock, Ledger, Patience, Ports, Terms, Wish};
@@ -66,7 +67,11 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     runtime.shutdown_background();
     session.screen.calm();
     reporter.signal = signals.first();
-    reporter.report(&outcome?, clock.now())
+    let exit = reporter.report(&outcome?, clock.now())?;
+    if let (Place::File { path, .. }, Talk::Verbose) = (&plan.place, session.screen.talk) {
+        retention::advise(path, &args.ledger, session);
+    }
+    Ok(exit)
 }
 
 /// Looks a control up where one is missing: the ledger is not read for anybody else.

@@ -8,7 +8,7 @@ use abide::engine::entry::{is_ended, is_final};
 use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
-use abide::store::jsonl::{Compacted, Effort, Found, Options, Retention, Which, compact, verify};
+use abide::store::jsonl::{Compacted, Effort, Found, Options, Retention, Which, compact, verify, worth_compacting};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
@@ -229,4 +229,42 @@ fn an_index_follows_a_compaction() {
         }
     }
     crate::index::compare(&house, "compacted");
+}
+
+#[test]
+fn what_a_compaction_is_worth_is_known_from_a_sample() {
+    let house = OnDisk::quick();
+    let later = Options { now: now().wall.after(Duration::from_secs(7_200)), ..house.options() };
+    let worth = |keep: Retention| worth_compacting(&house.path(), &later, &|_| keep, 1 << 20);
+    let (full, slim) = (Duration::from_secs(86_400), Duration::from_secs(3_600));
+    let mut ledger = house.process();
+    let mut fill = |from: usize, count: usize, verdict| {
+        for at in from..from + count {
+            let name = format!("k{at}");
+            let (mut held, _) = ours(claim(&mut ledger, &crate::index::padded(&name, &name)));
+            append(&mut held, &done(verdict));
+        }
+        ledger.keep_up(Effort::Whole);
+    };
+    fill(0, 60, Verdict::Confirmed);
+    assert_eq!(worth(kept(slim, None)), None, "it is not long");
+    fill(60, 60, Verdict::Confirmed);
+    assert_eq!(worth(kept(full, None)), None, "nothing is old");
+    let slimmed = worth(kept(slim, None)).expect("most of it");
+    let forgotten = worth(kept(slim, Some(slim))).expect("all of it");
+    let len = house.bytes().len() as u64;
+    assert!(len * 9 / 10 < slimmed && slimmed < forgotten && forgotten <= len, "{slimmed} {forgotten} {len}");
+    // What is not decided stays.
+    fill(120, 130, Verdict::InDoubt);
+    assert_eq!(worth(kept(slim, Some(slim))), None);
+    fill(250, 40, Verdict::Rejected);
+    let dead = worth(kept(slim, None)).expect("over half");
+    let (index, aside) = (house.folder.path().join("ledger.jsonl.idx"), house.folder.path().join("aside"));
+    fs::rename(&index, &aside).expect("moves");
+    assert_eq!(worth(kept(slim, None)), None, "without an index the whole file would have to be read");
+    fs::rename(&aside, &index).expect("moves back");
+    let before = house.bytes().len() as u64;
+    let after = compact(&house.path(), &later, Which::Older(&|_| kept(slim, None)), &|| false).expect("compacts").after;
+    assert!((before - after).abs_diff(dead) < before / 10, "{before} {after} {dead}");
+    assert_eq!(worth(kept(slim, None)), None);
 }

@@ -111,6 +111,8 @@ pub struct LedgerExportArgs {
 #[command(after_long_help = "\
 What is confirmed or rejected keeps its key, verdict, URL, and the hash of its payload: nothing is ever sent again under \
 its key. What is unsettled stays whole. Others may send meanwhile.
+`abide replay` without --total-deadline does it by itself at its end, where over half of a ledger beyond 64 MiB could go; \
+`abide send -v` says so.
 Where the profile that an operation was sent with states [ledger] forget_after, it goes whole that long after its last \
 line, and its key is a new one then: never before the partner has forgotten the key, too. An abide that does not know \
 forget_after refuses such a ledger.")]

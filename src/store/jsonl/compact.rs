@@ -11,6 +11,7 @@ mod fate;
 mod held;
 mod slim;
 mod sweep;
+mod worth;
 
 use super::disk::Disk;
 use super::files;
@@ -34,6 +35,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use sweep::sweep;
+pub use worth::{COMPACT_MIN, worth_compacting};
 
 /// How much room must be left beyond what a compaction takes, in bytes: what claims keep for their outcomes.
 const ROOM: u64 = 4 << 20;
