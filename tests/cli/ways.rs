@@ -26,7 +26,7 @@ fn a_proxy_that_wants_credentials_is_not_the_partners_refusal() {
         attempt 1: 407 in [TIME], the proxy wants credentials, or other ones; not executed
         the credentials were refused
         next: correct the credentials, then replay it: that is safe
-            abide replay k1 --ledger [DIR]/l.jsonl
+            abide replay k1 --ledger [DIR]/l.jsonl -x 'http://***@127.0.0.1:[PORT]'
     ----- exit 3
     ") });
     assert!(!sandbox.read("l.jsonl").contains("s3cret"));
