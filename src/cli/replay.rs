@@ -14,7 +14,7 @@ use super::watch::{EventLog, Telling};
 use super::{Format, Session, book, retention, state};
 use crate::report::known::State;
 use crate::report::progress;
-use crate::report::replay::{count_words, counts, operations};
+use crate::report::replay::{Tally, operations};
 use abide::drive::Clock;
 use abide::engine::facts::StoredBody;
 use abide::engine::moment::Now;
@@ -106,7 +106,15 @@ impl Replay<'_> {
         let events = EventLog::open(settings.args.show.events.as_deref(), session.format)?;
         let signals = Signals::take(session.screen.clone(), move || interrupt.set())?;
         let telling = if self.due == 1 { Telling::Alone } else { Telling::InBatch };
-        let tell = |member: &Member, done: &Done, all: &[Option<Done>]| self.tell(report, telling, member, done, all);
+        let tally = RefCell::new(Tally::default());
+        let tell = |member: &Member, done: &Done| {
+            report.one(member, done, telling);
+            if telling == Telling::InBatch && done.left.is_none() {
+                let mut tally = tally.borrow_mut();
+                tally.add(&done.state);
+                session.screen.count(|| format!(": {}", tally.words()));
+            }
+        };
         let waiting = (0..members.len()).filter(|at| matches!(self.tasks[*at], Task::Run(_)));
         let batch = Batch {
             session,
@@ -192,14 +200,6 @@ impl Replay<'_> {
         });
         let longest = overall.max().unwrap_or_default();
         self.settings.total.map_or(longest, |total| longest.min(total))
-    }
-
-    fn tell(&self, report: &Report<'_>, telling: Telling, member: &Member, done: &Done, all: &[Option<Done>]) {
-        report.one(member, done, telling);
-        if telling == Telling::InBatch && done.left.is_none() {
-            let states = all.iter().flatten().filter(|done| done.left.is_none()).map(|done| &done.state);
-            self.session.screen.count(&format!(": {}", count_words(&counts(states))));
-        }
     }
 
     /// Looks whether another process has settled meanwhile what it was working on.

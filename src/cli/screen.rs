@@ -71,9 +71,9 @@ impl Screen {
     }
 
     /// Counts one more on the bar, if there is one, with these words behind it.
-    pub fn count(&self, words: &str) {
+    pub fn count(&self, words: impl FnOnce() -> String) {
         if let Some(bar) = &*self.spinner.lock().unwrap_or_else(PoisonError::into_inner) {
-            bar.set_message(words.to_owned());
+            bar.set_message(words());
             bar.inc(1);
         }
     }

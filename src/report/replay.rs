@@ -73,16 +73,33 @@ fn coloured(state: &State, paint: Paint) -> String {
 /// The order in which states are told: what needs a person last.
 const STATES: [&str; 7] = ["confirmed", "accepted", "running", "pending", "not_done", "rejected", "in_doubt"];
 
-/// Returns how many operations stand where, in the order of [`STATES`]; none with 0.
-pub fn counts<'a>(states: impl Iterator<Item = &'a State> + Clone) -> Vec<(&'static str, usize)> {
-    let count = |name: &str| states.clone().filter(|state| state.name() == name).count();
-    STATES.iter().map(|name| (*name, count(name))).filter(|(_, count)| *count > 0).collect()
-}
+/// How many operations stand where.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Tally([usize; STATES.len()]);
 
-/// Returns the counts as words: `3 confirmed, 1 in doubt`.
-pub fn count_words(counts: &[(&str, usize)]) -> String {
-    let words = counts.iter().map(|(name, count)| format!("{count} {}", name.replace('_', " ")));
-    words.collect::<Vec<_>>().join(", ")
+impl Tally {
+    /// Counts some at once.
+    pub fn of<'a>(states: impl Iterator<Item = &'a State>) -> Tally {
+        let mut tally = Tally::default();
+        states.for_each(|state| tally.add(state));
+        tally
+    }
+
+    /// Counts one more.
+    pub fn add(&mut self, state: &State) {
+        let at = STATES.iter().position(|name| *name == state.name());
+        self.0[at.expect("the list has every state")] += 1;
+    }
+
+    /// Returns the counts in the order of [`STATES`]; none with 0.
+    pub fn counts(&self) -> impl Iterator<Item = (&'static str, usize)> {
+        STATES.into_iter().zip(self.0).filter(|(_, count)| *count > 0)
+    }
+
+    /// Returns the counts as words: `3 confirmed, 1 in doubt`.
+    pub fn words(&self) -> String {
+        self.counts().map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect::<Vec<_>>().join(", ")
+    }
 }
 
 /// Returns `1 operation`, `2 operations`.
@@ -99,8 +116,8 @@ pub fn summary(members: &[Member<'_>]) -> String {
         let left = members.iter().filter(|member| member.left.is_some() && member.known.state.name() == name).count();
         if left == 0 { String::new() } else { left.to_string() }
     };
-    let counts = counts(members.iter().map(|member| &member.known.state));
-    let rows = counts.iter().map(|(name, count)| vec![name.replace('_', " "), count.to_string(), not_sent(name)]);
+    let tally = Tally::of(members.iter().map(|member| &member.known.state));
+    let rows = tally.counts().map(|(name, count)| vec![name.replace('_', " "), count.to_string(), not_sent(name)]);
     let mut text = table(&["verdict", "operations", "not sent"], rows.collect());
     let open = open_rows(members);
     if !open.is_empty() {
@@ -233,8 +250,7 @@ mod tests {
             State::Abandoned(Verdict::InDoubt),
             State::Running(Owner::default()),
         ];
-        let counts = counts(states.iter());
-        assert_eq!(count_words(&counts), "1 confirmed, 1 running, 2 in doubt");
+        assert_eq!(Tally::of(states.iter()).words(), "1 confirmed, 1 running, 2 in doubt");
         assert_eq!(operations(1), "1 operation");
     }
 }

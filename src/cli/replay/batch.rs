@@ -23,11 +23,10 @@ use abide::net::chance::Chance;
 use abide::net::clock::SystemClock;
 use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
 use abide::store::jsonl::{Jsonl, JsonlClaim, this_process};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use std::cell::RefCell;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
 /// What became of one operation.
@@ -69,8 +68,8 @@ struct Run<'a> {
     deadline: Deadline,
 }
 
-/// Is told of an operation that is done, and of all that have become of the others so far.
-pub type Tell<'a> = dyn Fn(&Member, &Done, &[Option<Done>]) + 'a;
+/// Is told of an operation that is done.
+pub type Tell<'a> = dyn Fn(&Member, &Done) + 'a;
 
 /// A replay at work.
 pub struct Batch<'a> {
@@ -106,13 +105,15 @@ impl Batch<'_> {
     /// Works until nothing is left to begin.
     pub async fn work(&self, jobs: u16, ledger: &Jsonl, clock: &SystemClock) {
         let seed = self.session.context.seed;
-        let workers = (0..jobs).map(|at| {
-            let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
-            let wire = Wire::new(self.settings(Mask::default(), Sizes::default(), &self.session.tls));
-            let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance, wire };
-            Box::pin(self.worker(hands)) as Pin<Box<dyn Future<Output = ()> + '_>>
-        });
-        all(workers.collect()).await;
+        let workers: FuturesUnordered<_> = (0..jobs)
+            .map(|at| {
+                let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
+                let wire = Wire::new(self.settings(Mask::default(), Sizes::default(), &self.session.tls));
+                let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance, wire };
+                self.worker(hands)
+            })
+            .collect();
+        workers.collect::<()>().await;
     }
 
     async fn worker(&self, mut hands: Hands) {
@@ -133,9 +134,8 @@ impl Batch<'_> {
 
     /// Keeps what became of an operation, and tells it.
     pub fn record(&self, at: usize, done: Done) {
-        let mut all = self.done.borrow_mut();
-        all[at] = Some(done.clone());
-        (self.tell)(&self.members[at], &done, &all);
+        (self.tell)(&self.members[at], &done);
+        self.done.borrow_mut()[at] = Some(done);
     }
 
     /// Lets nothing new begin after the ledger failed.
@@ -255,13 +255,4 @@ fn were_refused(history: &History) -> bool {
     let ours =
         [Reason::Credentials, Reason::ProxyCredentials, Reason::ClientCertificate, Reason::ClientCertificateWanted];
     last.is_some_and(|reason| ours.contains(&reason))
-}
-
-/// Waits for all of a few futures. Each is asked at every wake, which is cheap for as many as there are workers.
-async fn all(mut futures: Vec<Pin<Box<dyn Future<Output = ()> + '_>>>) {
-    poll_fn(|context| {
-        futures.retain_mut(|future| future.as_mut().poll(context).is_pending());
-        if futures.is_empty() { Poll::Ready(()) } else { Poll::Pending }
-    })
-    .await;
 }
