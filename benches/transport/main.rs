@@ -9,12 +9,20 @@
 //! unwinds, which a release does not; and the file that a linker wrote lies in the page cache in single pages, so that
 //! every start pays for mapping them (a tenth of the ratio).
 
+#[path = "../shared/folder.rs"]
+mod folder;
 mod hostile;
+#[path = "../shared/process.rs"]
 mod process;
+mod secure;
+#[path = "../shared/server.rs"]
 mod server;
 
-use process::{Run, children_peak_kib, median, run};
-use server::{Authority, Server};
+use folder::{Folder, installed};
+use nix::sys::resource::{UsageWho, getrusage};
+use process::{Run, median, run};
+use secure::{Authority, https};
+use server::Server;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -43,22 +51,22 @@ fn main() {
     let authority = Authority::new();
     let own = disk.0.join("ca.pem");
     std::fs::write(&own, authority.pem()).expect("room for a certificate");
-    let (http, https) = (Server::http(), Server::https(&authority));
+    let (plain, secured) = (Server::http(), https(&authority));
 
     println!("| what | abide | curl | ratio | at most |\n|---|---|---|---|---|");
-    peak(&bench, &memory.0, &http);
-    bench.compare("HTTP", &Load::new(&http, &memory.0), 0.5);
-    bench.compare("HTTPS, private CA", &Load { roots: Roots::Own(&own), ..Load::new(&https, &memory.0) }, 0.5);
+    peak(&bench, &memory.0, &plain);
+    bench.compare("HTTP", &Load::new(&plain, &memory.0), 0.5);
+    bench.compare("HTTPS, private CA", &Load { roots: Roots::Own(&own), ..Load::new(&secured, &memory.0) }, 0.5);
     match system_roots_and(&authority, &disk.0) {
         Some(bundle) => {
-            let load = Load { roots: Roots::System(&bundle), ..Load::new(&https, &memory.0) };
+            let load = Load { roots: Roots::System(&bundle), ..Load::new(&secured, &memory.0) };
             bench.compare("HTTPS, the system's roots", &load, 0.3);
         }
         None => println!("| HTTPS, the system's roots | no bundle file on this machine | | | 0.30 |"),
     }
-    bench.on_disk(&Load::new(&http, &disk.0));
-    bench.instructions("instructions, HTTP", &Load::new(&http, &memory.0));
-    bench.instructions("instructions, HTTPS", &Load { roots: Roots::Own(&own), ..Load::new(&https, &memory.0) });
+    bench.on_disk(&Load::new(&plain, &disk.0));
+    bench.instructions("instructions, HTTP", &Load::new(&plain, &memory.0));
+    bench.instructions("instructions, HTTPS", &Load { roots: Roots::Own(&own), ..Load::new(&secured, &memory.0) });
     let size = std::fs::metadata(&bench.abide).expect("the binary that just ran").len();
     println!("| size of the binary | {:.2} MB | | | 6 MB |", size as f64 / 1e6);
     hostile::overshoot(&bench.abide, &memory.0);
@@ -191,9 +199,9 @@ impl Bench {
 }
 
 /// Prints the peak of ours alone: measured by a process that has no other children.
-fn peak(bench: &Bench, folder: &Path, http: &Server) {
+fn peak(bench: &Bench, folder: &Path, plain: &Server) {
     let mut alone = Command::new(std::env::current_exe().expect("this program"));
-    let output = alone.arg(PEAK).arg(&bench.abide).arg(folder).arg(http.url()).output().expect("starts");
+    let output = alone.arg(PEAK).arg(&bench.abide).arg(folder).arg(plain.url()).output().expect("starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     print!("{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -204,7 +212,8 @@ fn peak_of(words: &[String]) {
     for n in 0..10 {
         run(&mut load.send(Path::new(abide), &format!("alone-{n}")));
     }
-    println!("| peak memory | {:.1} MiB | | | 10 MiB |", children_peak_kib() as f64 / 1024.0);
+    let peak_kib = getrusage(UsageWho::RUSAGE_CHILDREN).expect("own children").max_rss();
+    println!("| peak memory | {:.1} MiB | | | 10 MiB |", peak_kib as f64 / 1024.0);
 }
 
 fn median_sync(file: &Path, times: usize) -> Duration {
@@ -231,31 +240,4 @@ fn system_roots_and(authority: &Authority, folder: &Path) -> Option<PathBuf> {
     let file = folder.join("system.pem");
     std::fs::write(&file, bundle).expect("room for a bundle");
     Some(file)
-}
-
-fn installed(folder: &Path) -> PathBuf {
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["install", "--locked", "--quiet", "--no-track", "--path", env!("CARGO_MANIFEST_DIR"), "--root"]);
-    let status = cargo.arg(folder).status().expect("Cargo starts");
-    assert!(status.success(), "{cargo:?}: {status}");
-    folder.join("bin/abide")
-}
-
-/// A folder that goes with its value.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(base: &Path) -> Folder {
-        let base = if base.is_dir() { base.to_path_buf() } else { std::env::temp_dir() };
-        let folder = base.join(format!("abide-bench-{}", std::process::id()));
-        std::fs::create_dir_all(&folder).expect("a new folder");
-        Folder(folder)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left behind is a folder among other temporary ones.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -38,11 +38,6 @@ pub fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// Returns the largest peak of resident memory of all children so far, in KiB.
-pub fn children_peak_kib() -> i64 {
-    getrusage(UsageWho::RUSAGE_CHILDREN).expect("own children").max_rss()
-}
-
 /// Returns the median.
 pub fn median(runs: &[Run], of: fn(&Run) -> Duration) -> Duration {
     let mut times: Vec<Duration> = runs.iter().map(of).collect();
