@@ -9,7 +9,7 @@ use crate::report::json::line;
 use crate::report::replay::operations;
 use abide::engine::facts::Opened;
 use abide::store::StoreError;
-use abide::store::jsonl::{self, COMPACT_MIN, Compacted, Retention, Which};
+use abide::store::jsonl::{self, COMPACT_MAX, COMPACT_MIN, Compacted, Retention, Which, Worth};
 use serde::Serialize;
 use std::path::Path;
 
@@ -53,10 +53,17 @@ pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Fail
 /// Whatever keeps it from that is a warning: the ledger is as it was.
 pub fn tidy(path: &Path, choice: &LedgerChoice, session: &Session, signals: &Signals) {
     let (keep, options) = (|opened: &Opened| session.profiles.retention(opened), book::options(choice, session));
-    let Some(dead) = jsonl::worth_compacting(path, &options, &keep, COMPACT_MIN) else { return };
-    if session.context.stderr_is_terminal || session.screen.talk >= Talk::Verbose {
-        session.screen.talk(&format!("compacting the ledger: about {} MiB of it are of no use any more", dead >> 20));
+    let Some(worth) = jsonl::worth_compacting(path, &options, &keep, COMPACT_MIN) else { return };
+    let is_told = session.context.stderr_is_terminal || session.screen.talk >= Talk::Verbose;
+    let tell = |words: &str| {
+        if is_told {
+            session.screen.talk(words)
+        }
+    };
+    if worth.len > COMPACT_MAX {
+        return tell(&advice(path, worth));
     }
+    tell(&format!("compacting the ledger: about {} MiB of it are of no use any more", worth.dead >> 20));
     match jsonl::compact(path, &options, Which::Older(&keep), &|| signals.first().is_some()) {
         // Another process does it.
         Ok(_) | Err(StoreError::Compacting { .. }) => {}
@@ -67,10 +74,13 @@ pub fn tidy(path: &Path, choice: &LedgerChoice, session: &Session, signals: &Sig
 /// Says that it is time to compact a ledger, where a command may not take long.
 pub fn advise(path: &Path, choice: &LedgerChoice, session: &Session) {
     let keep = |opened: &Opened| session.profiles.retention(opened);
-    if let Some(dead) = jsonl::worth_compacting(path, &book::options(choice, session), &keep, COMPACT_MIN) {
-        let path = path.display();
-        session.screen.say(&format!("{path}: `abide ledger compact` would free about {} MiB", dead >> 20));
+    if let Some(worth) = jsonl::worth_compacting(path, &book::options(choice, session), &keep, COMPACT_MIN) {
+        session.screen.say(&advice(path, worth));
     }
+}
+
+fn advice(path: &Path, worth: Worth) -> String {
+    format!("{}: `abide ledger compact` would free about {} MiB", path.display(), worth.dead >> 20)
 }
 
 /// Erases one payload and answer.

@@ -8,7 +8,9 @@ use abide::engine::entry::{is_ended, is_final};
 use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
-use abide::store::jsonl::{Compacted, Effort, Found, Options, Retention, Which, compact, verify, worth_compacting};
+use abide::store::jsonl::{
+    Compacted, Effort, Found, Options, Retention, Which, Worth, compact, verify, worth_compacting,
+};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
@@ -250,15 +252,15 @@ fn what_a_compaction_is_worth_is_known_from_a_sample() {
     assert_eq!(worth(kept(slim, None)), None, "it is not long");
     fill(60, 60, Verdict::Confirmed);
     assert_eq!(worth(kept(full, None)), None, "nothing is old");
-    let slimmed = worth(kept(slim, None)).expect("most of it");
-    let forgotten = worth(kept(slim, Some(slim))).expect("all of it");
-    let len = house.bytes().len() as u64;
+    let Worth { dead: slimmed, len } = worth(kept(slim, None)).expect("most of it");
+    let Worth { dead: forgotten, .. } = worth(kept(slim, Some(slim))).expect("all of it");
+    assert_eq!(house.bytes().len() as u64, len);
     assert!(len * 9 / 10 < slimmed && slimmed < forgotten && forgotten <= len, "{slimmed} {forgotten} {len}");
     // What is not decided stays.
     fill(120, 130, Verdict::InDoubt);
     assert_eq!(worth(kept(slim, Some(slim))), None);
     fill(250, 40, Verdict::Rejected);
-    let dead = worth(kept(slim, None)).expect("over half");
+    let Worth { dead, .. } = worth(kept(slim, None)).expect("over half");
     let (index, aside) = (house.folder.path().join("ledger.jsonl.idx"), house.folder.path().join("aside"));
     fs::rename(&index, &aside).expect("moves");
     assert_eq!(worth(kept(slim, None)), None, "without an index the whole file would have to be read");

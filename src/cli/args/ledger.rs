@@ -111,8 +111,8 @@ pub struct LedgerExportArgs {
 #[command(after_long_help = "\
 What is confirmed or rejected keeps its key, verdict, URL, and the hash of its payload: nothing is ever sent again under \
 its key. What is unsettled stays whole. Others may send meanwhile.
-`abide replay` without --total-deadline does it by itself at its end, where over half of a ledger beyond 64 MiB could go; \
-`abide send -v` says so.
+`abide replay` without --total-deadline does it by itself at its end, where over half of a ledger between 64 MiB and 1 GiB \
+could go; a longer one takes much memory for it. There, and in `abide send -v`, is said what it would free.
 Where the profile that an operation was sent with states [ledger] forget_after, it goes whole that long after its last \
 line, and its key is a new one then: never before the partner has forgotten the key, too. An abide that does not know \
 forget_after refuses such a ledger.")]

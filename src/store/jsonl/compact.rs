@@ -35,7 +35,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use sweep::sweep;
-pub use worth::{COMPACT_MIN, worth_compacting};
+pub use worth::{COMPACT_MAX, COMPACT_MIN, Worth, worth_compacting};
 
 /// How much room must be left beyond what a compaction takes, in bytes: what claims keep for their outcomes.
 const ROOM: u64 = 4 << 20;

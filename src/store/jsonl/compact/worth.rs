@@ -17,16 +17,27 @@ use std::sync::Arc;
 ///
 /// Source: the ledger's design, and its reference, section 4.8.
 pub const COMPACT_MIN: u64 = 64 << 20;
+/// Nor is a longer one than this, in bytes: a compaction takes some 500 bytes of memory for each operation.
+pub const COMPACT_MAX: u64 = 1 << 30;
 /// How many places of the file are looked at: the share of what could go is then met to within a tenth.
 const SAMPLES: u64 = 256;
 /// How far back the start of a line is looked for first, in bytes: enough for most.
 const LINE_USUAL: u64 = 1_024;
 
-/// Returns how many bytes a compaction would drop, about: where that is over half of a file that is longer than `least`
-/// bytes. `None` where it is not, and where it cannot be told at once: without an index, or with damage.
+/// What a compaction would be worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worth {
+    /// How many bytes it would drop, about.
+    pub dead: u64,
+    /// How long the file is, in bytes.
+    pub len: u64,
+}
+
+/// Returns what a compaction would be worth, where that is over half of a file that is longer than `least` bytes. `None`
+/// where it is not, and where it cannot be told at once: without an index, or with damage.
 ///
 /// A few hundred lines are read and looked up, however long the file is.
-pub fn worth_compacting(path: &Path, options: &Options, keep: Keep<'_>, least: u64) -> Option<u64> {
+pub fn worth_compacting(path: &Path, options: &Options, keep: Keep<'_>, least: u64) -> Option<Worth> {
     let place = Place::find(path).ok()?;
     let disk: Arc<dyn Disk> = Arc::new(place.open_to_read().ok()?);
     let len = disk.stat().ok()?.len;
@@ -45,7 +56,7 @@ pub fn worth_compacting(path: &Path, options: &Options, keep: Keep<'_>, least: u
     // The middles of equal parts: each line counts as long as it is.
     let offsets = (0..SAMPLES).map(|at| start + at * part + part / 2);
     let dead: u64 = offsets.map(|offset| dead(&journal, offset, part, keep, options.now).unwrap_or(0)).sum();
-    (dead > len / 2).then_some(dead)
+    (dead > len / 2).then_some(Worth { dead, len })
 }
 
 /// Returns how many bytes of a part of the file would go, if all of it were as the line at `offset`.
