@@ -18,17 +18,16 @@ pub fn fail(kind: FileSystem, place: &Place) {
     let (disk, mounted) = show(kind, place);
     let mut bench = Bench { house: House::new(mounted.folder(), BOOT), mounted: Some(mounted), disk };
     let mut ledger = bench.process();
-    let mut before = bench.claim(&mut ledger, "before");
-    run(before.append(now(), &started(1), Durability::Now)).expect("the disk works");
     let mut held = bench.claim(&mut ledger, "claim");
-    let error = bench.fails("claim", &mut held, &started(1));
+    let error = bench.fails("\"k\":\"claim\"", &mut held, &started(1));
     assert!(matches!(&error, StoreError::Unrecorded { left: Left::Nothing, source } if is_unsynced(source)), "{error}");
     bench.is_sick_until_mended(&mut ledger, "claim");
-    drop((before, held, ledger));
+    drop((held, ledger));
     let mut ledger = bench.process();
     let mut held = bench.claim(&mut ledger, "outcome");
     run(held.append(now(), &started(1), Durability::Now)).expect("the disk works");
-    let error = bench.fails("outcome", &mut held, &ending("outcome", 1, Verdict::Confirmed));
+    // An answer over several blocks, of which the first is on the disk already.
+    let error = bench.fails("xxxxxxxx", &mut held, &ending("wide-outcome", 1, Verdict::Confirmed));
     assert!(matches!(&error, StoreError::Unrecorded { left: Left::Perhaps, source } if is_unsynced(source)), "{error}");
     bench.is_sick_until_mended(&mut ledger, "outcome");
     drop((held, ledger));
@@ -69,9 +68,9 @@ impl Bench {
         }
     }
 
-    /// Appends a fact while the disk fails.
-    fn fails(&self, name: &str, held: &mut JsonlClaim, fact: &Fact) -> StoreError {
-        self.disk.fail_writes_of(Some(format!("\"k\":\"{name}\"").as_bytes()));
+    /// Appends a fact while the disk fails to write `words`.
+    fn fails(&self, words: &str, held: &mut JsonlClaim, fact: &Fact) -> StoreError {
+        self.disk.fail_writes_of(Some(words.as_bytes()));
         run(held.append(now(), fact, Durability::Now)).expect_err("the disk fails")
     }
 

@@ -10,6 +10,7 @@ mod claim;
 mod compact;
 mod core;
 mod damage;
+mod direct;
 mod disk;
 mod files;
 mod finding;
