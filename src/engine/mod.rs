@@ -5,6 +5,7 @@ pub mod backoff;
 pub mod classify;
 pub mod deadline;
 pub mod decide;
+pub mod diagnose;
 pub mod due;
 pub mod entry;
 pub mod exchange;

@@ -35,7 +35,7 @@ pub fn read(headers: &Headers, now: Timestamp) -> RetryAfter {
 }
 
 /// Returns the partner's time at the answer, where the answer tells it freshly.
-fn partner_clock(headers: &Headers) -> Option<Timestamp> {
+pub(super) fn partner_clock(headers: &Headers) -> Option<Timestamp> {
     match headers.first("age") {
         Some(_) => None,
         None => date(trimmed(headers.first("date")?)),
