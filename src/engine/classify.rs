@@ -367,7 +367,8 @@ fn media_type(answer: &Answer) -> Option<String> {
     Some(value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
-fn is_html(answer: &Answer) -> bool {
+/// Returns whether an answer is a page for people, by its media type or, without one, by how it begins.
+pub(super) fn is_html(answer: &Answer) -> bool {
     if matches!(media_type(answer).as_deref(), Some("text/html" | "application/xhtml+xml")) {
         return true;
     }

@@ -115,7 +115,8 @@ pub fn diagnosis(status: u16, headers: &Headers) -> Option<String> {
     (!found.is_empty()).then(|| format!("perhaps answered by a gateway in the partner's place: {}", found.join(", ")))
 }
 
-fn shown(text: &str) -> String {
+/// Returns a text from the wire for people: without control characters, and not too long.
+pub(super) fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).take(SHOWN_MAX).collect()
 }
 
