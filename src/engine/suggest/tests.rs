@@ -114,7 +114,7 @@ fn a_snapshot_gets_more_headroom_and_says_at_least() {
 #[test]
 fn v3_few_samples_say_how_many_are_missing() {
     let found = suggested(&seen(events(101..=150)));
-    let Some(Weakness::FewSamples { samples: 50, needed: 299, bounded }) = found.weaknesses.first() else {
+    let [Weakness::FewSamples { samples: 50, needed: 299, bounded }] = found.weaknesses[..] else {
         panic!("{:?}", found.weaknesses)
     };
     assert!((bounded - 0.941_844_920_883).abs() < 1e-9);

@@ -192,6 +192,14 @@ fn v10_samples_given_up_in_the_middle() {
 }
 
 #[test]
+fn a_share_that_is_met_exactly_counts_as_met() {
+    let early = events(1..=36).chain(censored(91, 100));
+    let found = latencies(early.chain(events(201..=473)));
+    assert!(found.waiting_after(ms(470)) > 0.01, "in floating point it is a little more");
+    assert_eq!(found.value(Share::P99), Ok(ms(470)));
+}
+
+#[test]
 fn v19_samples_in_one_minute_count_once() {
     let p99 = latencies(events(1..=1_000)).percentile(Share::P99, 12, Share::CONFIDENCE).expect("identified");
     assert_eq!((p99.value, p99.effective, p99.bound), (ms(990), 12, None));
