@@ -28,24 +28,24 @@ impl BackFilled {
         if interval.is_zero() {
             return None;
         }
-        let put_in = |cell: &Cell| (cell.high.as_nanos() / interval.as_nanos()).saturating_sub(1);
+        // The upper edge of a cell, but never more than the slowest answer took.
+        let top = |cell: &Cell| match latencies.slowest() {
+            Some(slowest) if cell.events > 0 => slowest.min(cell.high),
+            _ => cell.high,
+        };
+        let put_in = |cell: &Cell| (top(cell).as_nanos() / interval.as_nanos()).saturating_sub(1);
         let of_cell = |cell: &Cell| put_in(cell).saturating_mul(u128::from(cell.events + cell.censored));
         let sum = latencies.cells().iter().map(of_cell).fold(0, u128::saturating_add);
         if sum > u128::from(MOST_PUT_IN) {
             return None;
         }
-        // By their upper edges: what was put in lies between the edges of no cell.
         let mut counts = BTreeMap::<Duration, (u64, u64)>::new();
         for cell in latencies.cells() {
-            let top = latencies.slowest().filter(|_| cell.events > 0).map_or(cell.high, |most| most.min(cell.high));
-            let mut after = top;
+            let mut after = top(cell);
             for _ in 0..=put_in(cell) {
                 let count = counts.entry(after).or_default();
                 *count = (count.0 + cell.events, count.1 + cell.censored);
-                match after.checked_sub(interval) {
-                    Some(less) if less >= interval => after = less,
-                    _ => break,
-                }
+                after = after.saturating_sub(interval);
             }
         }
         let cell = |(at, (events, censored))| Cell { low: at, high: at, events, censored };
@@ -113,6 +113,9 @@ mod tests {
     fn samples_below_two_intervals_hide_none() {
         let counted = |took: u64| BackFilled::new(&latencies([event(took)]), ms(1_000)).expect("few").samples();
         assert_eq!([counted(999), counted(1_999), counted(2_000), counted(5_000)], [1, 1, 2, 5]);
+        let cell = Cell { low: ms(1_900), high: ms(2_100), events: 1, censored: 0 };
+        let rough = Latencies::from_cells(vec![cell], Some((ms(1_950), ms(1_950)))).expect("a cell");
+        assert_eq!(BackFilled::new(&rough, ms(1_000)).expect("few").samples(), 1, "the exact value counts");
         let given_up = latencies([Sample::Censored(ms(5_000))]);
         assert_eq!(BackFilled::new(&given_up, ms(1_000)).expect("few").samples(), 5);
     }
