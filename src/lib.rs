@@ -24,6 +24,8 @@
 pub mod drive;
 pub mod engine;
 #[cfg(feature = "net")]
+pub mod measure;
+#[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
 pub mod profile;

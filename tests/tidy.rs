@@ -18,7 +18,8 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 16] = [
+const CRATES: [(&str, &[&str]); 17] = [
+    ("hdrhistogram", &["measure"]),
     ("reqwest", &["net"]),
     ("hyper", &["net"]),
     ("hyper_util", &["net"]),
