@@ -18,8 +18,9 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 17] = [
+const CRATES: [(&str, &[&str]); 18] = [
     ("hdrhistogram", &["measure"]),
+    ("flate2", &["measure"]),
     ("reqwest", &["net"]),
     ("hyper", &["net"]),
     ("hyper_util", &["net"]),

@@ -1,8 +1,10 @@
-//! Measured latency: histograms that take any number of samples.
+//! Measured latency: histograms that take any number of samples, and the files that other tools read.
 //!
 //! Memory does not grow with the number of samples. What is derived from them is decided in
 //! [`crate::engine::suggest`].
 
 mod counted;
+pub mod hgrm;
+pub mod hlog;
 
 pub use counted::{Bin, Counted, LONGEST, StageCounts, TooLong, latencies};
