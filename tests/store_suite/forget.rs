@@ -5,7 +5,7 @@ use crate::facts::*;
 use crate::file::OnDisk;
 use crate::suite::*;
 use abide::drive::{Claim, Claimed, EntryRule, Wish};
-use abide::engine::facts::{Opened, StoredBody};
+use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
 use abide::store::jsonl::{Compacted, Effort, Kind, Options, Which, compact, verify};
@@ -112,6 +112,26 @@ fn what_an_owner_who_was_fenced_off_may_still_tell_of_is_not_forgotten() {
     drop(old);
     assert!(matches!(claim(&mut ledger, &wish("k1", "k1")), Claimed::Final(..)));
     assert_eq!(forget(&house).expect("compacts").forgotten, 1);
+    check(&house);
+}
+
+#[test]
+fn what_is_told_after_it_was_chosen_is_not_forgotten() {
+    let house = OnDisk::new();
+    let (mut old, _) = ours(claim(&mut house.process(), &wish("k1", "k1")));
+    append(&mut old, &[started(1), settled(Verdict::InDoubt, None)]);
+    house.story("k1", &done(Verdict::Rejected));
+    let late = Cell::new(Some(old));
+    let stop = || {
+        if let Some(mut old) = late.take() {
+            append(&mut old, &[settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+        }
+        false
+    };
+    assert!(matches!(forget_with(&house, 2 * HOUR, HOUR, &stop), Err(StoreError::Compacting { .. })));
+    let known = house.reader().find(&key("k1"), None).expect("readable").pop().expect("there");
+    let last = known.history.facts.last().map(|recorded| &recorded.fact);
+    assert!(matches!(last, Some(Fact::Settled(settled)) if settled.verdict == Verdict::Confirmed), "{last:?}");
     check(&house);
 }
 
@@ -239,7 +259,6 @@ fn a_line_about_what_was_forgotten_is_missed_and_contradicts_what_comes_back() {
     let house = OnDisk::new();
     house.confirm("k1");
     let old: Vec<String> = house.lines();
-    house.story("k2", &done(Verdict::InDoubt));
     forget(&house).expect("compacts");
     let lines = house.lines();
     let text = |lines: &[String]| lines.iter().map(|line| format!("{line}\n")).collect::<String>();
@@ -248,12 +267,18 @@ fn a_line_about_what_was_forgotten_is_missed_and_contradicts_what_comes_back() {
         let verified = verify(&house.path(), &house.options()).expect("readable");
         verified.findings.iter().map(|finding| finding.kind).collect::<Vec<_>>()
     };
+    assert!(lines[1].contains("forgotten"));
     let without: Vec<String> = lines.iter().filter(|line| !line.contains("forgotten")).cloned().collect();
+    assert!(matches!(kinds(&text(&without))[..], [Kind::LostEnd { recorded: 1 }]));
+    assert!(matches!(house.refusal("k3"), StoreError::LostEnd { .. }));
+    for more in [text(&old[1..]), format!("{}\n", lines[1])] {
+        let merged = format!("{}{more}", text(&lines));
+        assert!(kinds(&merged).iter().any(|kind| matches!(kind, Kind::Contradiction(_))), "{more}");
+        assert!(matches!(house.refusal("k3"), StoreError::Damaged { .. }), "{more}");
+    }
+    // Also where later claims tell that nothing is lost at the end.
+    house.put(text(&lines).as_bytes());
+    house.confirm("k2");
+    let without: Vec<String> = house.lines().into_iter().filter(|line| !line.contains("forgotten")).collect();
     assert!(kinds(&text(&without)).contains(&Kind::Gap { to: 1 }));
-    let merged = format!("{}{}", text(&lines), text(&old[1..]));
-    assert!(kinds(&merged).iter().any(|kind| matches!(kind, Kind::Contradiction(_))));
-    assert!(matches!(house.refusal("k3"), StoreError::Damaged { .. }));
-    let twice = format!("{}{}\n", text(&lines), lines[1]);
-    assert!(lines[1].contains("forgotten") && kinds(&twice).iter().any(|kind| matches!(kind, Kind::Contradiction(_))));
-    assert!(matches!(house.refusal("k3"), StoreError::Damaged { .. }));
 }
