@@ -84,17 +84,12 @@ impl Counted {
 
     /// Returns the bins that hold samples, in order.
     pub fn bins(&self) -> impl Iterator<Item = Bin> + '_ {
-        bins(&self.histogram)
+        self.histogram.iter_recorded().map(|at| Bin {
+            low: Duration::from_nanos(self.histogram.lowest_equivalent(at.value_iterated_to())),
+            high: Duration::from_nanos(self.histogram.highest_equivalent(at.value_iterated_to())),
+            count: at.count_at_value(),
+        })
     }
-}
-
-/// Returns the bins of a histogram of nanoseconds that hold samples, in order.
-pub(super) fn bins(histogram: &Histogram<u64>) -> impl Iterator<Item = Bin> + '_ {
-    histogram.iter_recorded().map(|at| Bin {
-        low: Duration::from_nanos(histogram.lowest_equivalent(at.value_iterated_to())),
-        high: Duration::from_nanos(histogram.highest_equivalent(at.value_iterated_to())),
-        count: at.count_at_value(),
-    })
 }
 
 /// What was measured of one stage: answers and samples that were given up, with the exact extremes of the answers.

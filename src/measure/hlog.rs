@@ -3,34 +3,17 @@
 //! What is written is read by the tools for Java and Python. What is read may come from them, and may be damaged: each
 //! line stands for itself, and bad ones are named.
 
-use super::counted::{Bin, Counted, bins};
+mod unpack;
+
+use super::counted::{Bin, Counted};
 use crate::engine::moment::Timestamp;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use flate2::read::ZlibDecoder;
-use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
+use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::time::Duration;
-
-/// More of an unpacked histogram is not read.
-///
-/// Two hundred times what a day of requests takes, and more than any of three digits can.
-const MOST_UNPACKED: u64 = 4 << 20;
-
-/// Marks a packed histogram of version 2.
-///
-/// Source: HdrHistogram's encoding, as hdrhistogram 7.6.0 writes it.
-const PACKED: [u8; 4] = [0x1c, 0x84, 0x93, 0x14];
-/// Marks an unpacked one.
-const UNPACKED: [u8; 4] = [0x1c, 0x84, 0x93, 0x13];
-/// Bytes before the counts of an unpacked histogram.
-const HEADER: usize = 40;
-/// Where the number of bytes of its counts stands, its significant digits, and its longest value.
-const LENGTH_AT: usize = 4;
-const DIGITS_AT: usize = 12;
-const HIGH_AT: usize = 24;
+use unpack::{Packed, unpacked};
 
 /// Writes what stands at the beginning of a file: once, though lines are added later.
 ///
@@ -195,18 +178,18 @@ fn interval(line: &[u8], unit: Unit, from: impl Fn(f64) -> f64) -> Result<Interv
     let fields: Vec<&str> = rest.split(',').map(str::trim).collect();
     let [at, length, _, packed] = fields[..] else { return Err(BadLine::Fields) };
     let (at, length) = (seconds(at).ok_or(BadLine::Time)?, seconds(length).ok_or(BadLine::Time)?);
-    let histogram = unpacked(packed)?;
-    let scale = unit.nanos();
-    let scaled = |bin: Bin| {
-        let times = |edge: Duration| edge.saturating_mul(scale as u32);
+    let nanos = unit.nanos();
+    let bin = |Packed { low, high, count }: Packed| {
+        let low = Duration::from_nanos(low.saturating_mul(nanos));
         // All that is rounded down to a whole unit.
-        Bin { low: times(bin.low), high: times(bin.high) + Duration::from_nanos(scale - 1), count: bin.count }
+        let high = Duration::from_nanos(high.saturating_add(1).saturating_mul(nanos) - 1);
+        Bin { low, high, count }
     };
     Ok(Interval {
         tag: tag.map(Into::into),
         start: Timestamp::from_unix_ms((from(at) * 1_000.0).round() as i64),
         length: Duration::from_secs_f64(length),
-        bins: bins(&histogram).map(scaled).collect(),
+        bins: unpacked(packed)?.into_iter().map(bin).collect(),
     })
 }
 
@@ -214,34 +197,6 @@ fn interval(line: &[u8], unit: Unit, from: impl Fn(f64) -> f64) -> Result<Interv
 fn seconds(text: &str) -> Option<f64> {
     const MOST: f64 = 1e4 * 366.0 * 86_400.0;
     text.parse().ok().filter(|seconds| (0.0..=MOST).contains(seconds))
-}
-
-/// Returns a histogram. Its size is looked at before it is made.
-fn unpacked(text: &str) -> Result<Histogram<u64>, BadLine> {
-    let bytes = STANDARD.decode(text).map_err(|_| BadLine::Histogram)?;
-    let plain = match bytes.first_chunk::<4>() {
-        Some(&UNPACKED) => bytes,
-        Some(&PACKED) => {
-            let mut plain = Vec::new();
-            let packed = ZlibDecoder::new(bytes.get(8..).unwrap_or_default());
-            packed.take(MOST_UNPACKED + 1).read_to_end(&mut plain).map_err(|_| BadLine::Histogram)?;
-            plain
-        }
-        _ => return Err(BadLine::Histogram),
-    };
-    if plain.len() as u64 > MOST_UNPACKED {
-        return Err(BadLine::TooLarge);
-    }
-    let number = |at: usize| plain.get(at..at + 4).and_then(|four| four.try_into().ok()).map(u32::from_be_bytes);
-    let counts = plain.len().checked_sub(HEADER).ok_or(BadLine::Histogram)?;
-    if number(LENGTH_AT).is_none_or(|stated| stated as usize > counts) {
-        return Err(BadLine::Histogram);
-    }
-    // More digits, or values of more than 2^62, take up to a hundred times the memory.
-    if number(DIGITS_AT).is_none_or(|digits| digits > 4) || number(HIGH_AT).is_none_or(|high| high >= 1 << 30) {
-        return Err(BadLine::TooLarge);
-    }
-    Deserializer::new().deserialize(&mut plain.as_slice()).map_err(|_| BadLine::Histogram)
 }
 
 #[cfg(test)]
