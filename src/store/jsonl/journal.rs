@@ -99,7 +99,8 @@ impl Journal {
         (self.at, self.accepted, self.fault) = (self.start, 0, None);
     }
 
-    /// Returns whether a file holds nothing yet: no byte, or a header whose writer died.
+    /// Returns whether a file holds nothing yet: no byte, or a header whose writer died. A power cut may leave its length
+    /// without its bytes.
     pub fn is_blank(place: &Place, disk: &dyn Disk) -> Result<bool, StoreError> {
         let len = stat(place, disk)?;
         if len == 0 || len >= HEADER_MAX {
@@ -107,14 +108,22 @@ impl Journal {
         }
         let bytes = read(place, disk, 0, len)?;
         let begun = bytes.starts_with(HEADER_START) || (len > 5 && HEADER_START.starts_with(&bytes));
-        Ok(begun && !bytes.contains(&b'\n'))
+        Ok(begun && !bytes.contains(&b'\n') || bytes.iter().all(|byte| *byte == 0))
     }
+    ///
+    /// The header is synced while nobody can write behind it: a power cut that left lines without it would leave a file
+    /// that is no ledger.
 
     /// Makes a blank file a ledger. The lock must be held, and the folder durable.
     pub fn begin(place: &Place, disk: &dyn Disk, header: &Header, now: Timestamp) -> Result<(), StoreError> {
         let line = format::header_line(header, now);
         let written = disk.truncate(0).and_then(|()| write_all(disk, &line, 0));
-        written.map_err(|error| failed("write", place.ledger(), error))
+        written.map_err(|error| failed("write", place.ledger(), error))?;
+        disk.sync().map_err(|source| {
+            // Blank again: whoever comes next writes it anew, so that his sync is not the second one of these bytes.
+            drop(disk.truncate(0));
+            StoreError::Unsynced { path: place.ledger().into(), source }
+        })
     }
 
     /// Reads the lines that were written since, and returns what is no line.

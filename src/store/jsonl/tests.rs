@@ -337,5 +337,5 @@ fn a_claim_reads_no_more_of_a_long_ledger_than_its_tail() {
     }
     let read = house.plan.read.load(Ordering::Relaxed);
     assert!(read < 64 << 10, "{read}");
-    assert_eq!(house.plan.syncs.load(Ordering::Relaxed), 2, "one for the index, one for the answers that are told");
+    assert_eq!(house.plan.syncs.load(Ordering::Relaxed), 3, "for the header, the index, and the answers that are told");
 }
