@@ -153,6 +153,28 @@ fn rotten(house: &OnDisk, start: usize, line: u64, lines: &[String]) {
 }
 
 #[test]
+fn what_is_damaged_after_a_loss_was_accepted_never_reads_as_absent() {
+    let original = household();
+    let (mut bytes, lines) = (original.bytes(), original.lines());
+    let first = lines[0].len() + 1;
+    bytes[first + 2] ^= 1;
+    let house = like(&original, &bytes);
+    accept(&house);
+    house.confirm("later");
+    // An older line, which was well when the loss was accepted.
+    let (mut bytes, lines) = (house.bytes(), house.lines());
+    let is_other = |line: &String| line.contains("\"t\":\"opened\"") && line.contains("\"k\":\"doubt\"");
+    let number = lines.iter().position(is_other).expect("there");
+    let start: usize = lines[..number].iter().map(|line| line.len() + 1).sum();
+    bytes[start + 2] ^= 1;
+    let house = like(&house, &bytes);
+    assert!(kinds(&house).contains(&Kind::Rot));
+    assert!(matches!(house.refusal("doubt"), StoreError::Damaged { .. }));
+    accept(&house);
+    assert!(matches!(looks(&house, "doubt"), Looks::Refused | Looks::InDoubt));
+}
+
+#[test]
 fn what_is_lost_with_its_key_is_said_to_be_unknown() {
     let house = household();
     let lines = house.lines();

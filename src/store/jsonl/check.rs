@@ -259,11 +259,13 @@ impl Check {
     fn note(&mut self, span: Span, text: &[u8], n: Option<u64>) {
         match format::note(text) {
             Some(note) if note.what == "accepted" => {
-                // What was wrong before was accepted, and what it left in doubt was written down.
+                // What was wrong before was accepted, and what it left in doubt was written down. What was no line is
+                // blank since: what is none now was damaged later, and the gap in the numbers may be its own.
                 self.findings.clear();
-                self.gaps.clear();
-                self.strays.clear();
-                self.bad.retain(|bad| bad.from >= span.offset);
+                if self.bad.is_empty() {
+                    self.gaps.clear();
+                    self.strays.clear();
+                }
                 self.newest = (self.newest.0.max(n.unwrap_or(0)), span.offset);
             }
             Some(note) if matches!(&*note.what, "bad" | "torn") => self.set_aside.push(note.offset),

@@ -42,8 +42,6 @@ pub struct Journal {
     synced: u64,
     index: Index,
     fault: Option<Fault>,
-    /// The offset before which a person has accepted what is wrong.
-    accepted: u64,
 }
 
 /// Whether a reader may see a line that is being written.
@@ -74,8 +72,8 @@ impl Journal {
         };
         let at = Position { end: end as u64 + 1, lines: 1 };
         let (keys, index) = (Keyed::new(&header.id), Index::empty(&header, at, false));
-        let (start, durable, synced, accepted, fault) = (at, 0, 0, 0, None);
-        Ok(Journal { place: place.clone(), disk, header, keys, start, at, durable, synced, index, fault, accepted })
+        let (start, durable, synced, fault) = (at, 0, 0, None);
+        Ok(Journal { place: place.clone(), disk, header, keys, start, at, durable, synced, index, fault })
     }
 
     /// Makes use of the index, where there is a good one: only what it does not cover will be read. Returns why one that
@@ -85,8 +83,8 @@ impl Journal {
     pub fn attach(&mut self) -> Result<Option<&'static str>, StoreError> {
         let len = stat(&self.place, &*self.disk)?;
         let attached = Index::attach(&self.place.index(), &self.header, self.start, &*self.disk, len);
-        let Attached { index, at, accepted, dropped } = attached;
-        (self.index, self.at, self.accepted) = (index, at, accepted);
+        let Attached { index, at, dropped } = attached;
+        (self.index, self.at) = (index, at);
         if at.end > self.start.end {
             self.durable = self.durable.max(at.end);
         }
@@ -96,7 +94,7 @@ impl Journal {
     /// Drops the index, so that the whole file is read.
     pub fn drop_index(&mut self) {
         self.index = Index::empty(&self.header, self.start, true);
-        (self.at, self.accepted, self.fault) = (self.start, 0, None);
+        (self.at, self.fault) = (self.start, None);
     }
 
     /// Returns whether a file holds nothing yet: no byte, or a header whose writer died. A power cut may leave its length
@@ -110,11 +108,11 @@ impl Journal {
         let begun = bytes.starts_with(HEADER_START) || (len > 5 && HEADER_START.starts_with(&bytes));
         Ok(begun && !bytes.contains(&b'\n') || bytes.iter().all(|byte| *byte == 0))
     }
+
+    /// Makes a blank file a ledger. The lock must be held, and the folder durable.
     ///
     /// The header is synced while nobody can write behind it: a power cut that left lines without it would leave a file
     /// that is no ledger.
-
-    /// Makes a blank file a ledger. The lock must be held, and the folder durable.
     pub fn begin(place: &Place, disk: &dyn Disk, header: &Header, now: Timestamp) -> Result<(), StoreError> {
         let line = format::header_line(header, now);
         let written = disk.truncate(0).and_then(|()| write_all(disk, &line, 0));
@@ -135,7 +133,7 @@ impl Journal {
         if len < self.at.end {
             return Err(StoreError::Replaced { path: self.place.ledger().into() });
         }
-        let Journal { disk, at, durable, index, fault, accepted, .. } = self;
+        let Journal { disk, at, durable, index, fault, .. } = self;
         let mut damage = Damage::default();
         let scanned = scan(&**disk, *at, len, &mut |piece| match piece {
             Piece::Bad(_) if reading == Reading::Unlocked => Next::Stop,
@@ -153,8 +151,8 @@ impl Journal {
                     fault_at(fault, what, line, offset);
                 }
                 if envelope.t == "note" && format::note(text).is_some_and(|note| note.what == "accepted") {
-                    // A person has accepted what is wrong before, and what that left in doubt was written down.
-                    *accepted = offset;
+                    // A person has accepted what is wrong before, and what that left in doubt was written down. What
+                    // was no line is blank since: what is none now was damaged later.
                     *fault = None;
                 }
                 Next::On
@@ -164,7 +162,7 @@ impl Journal {
         if reading == Reading::Locked && !damage.gave_up {
             damage.torn = len.saturating_sub(self.at.end);
         }
-        for bad in damage.bad().iter().filter(|bad| (self.accepted..self.durable).contains(&bad.from)) {
+        for bad in damage.bad().iter().filter(|bad| bad.from < self.durable) {
             fault_at(&mut self.fault, "a line that was acknowledged cannot be read any more", bad.line, bad.from);
         }
         Ok(damage)
@@ -340,11 +338,6 @@ impl Journal {
     /// Returns how far the file was read.
     pub fn at(&self) -> Position {
         self.at
-    }
-
-    /// Returns the offset before which a person has accepted what is wrong.
-    pub fn accepted(&self) -> u64 {
-        self.accepted
     }
 
     /// Returns the hashes of this ledger.

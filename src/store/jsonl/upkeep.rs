@@ -62,8 +62,8 @@ fn write(core: &Core, state: &mut State, effort: Effort) -> Result<bool, Trouble
     let news = news(journal)?;
     let content = journal.index().content(news.payloads, news.listed);
     let (header, disk) = (journal.header().clone(), journal.disk().clone());
-    let (at, accepted) = (journal.at(), journal.accepted());
-    let upkeep = Upkeep { folder: &folder, header: &header, disk: &*disk, at, accepted, effort };
+    let at = journal.at();
+    let upkeep = Upkeep { folder: &folder, header: &header, disk: &*disk, at, effort };
     journal.index_mut().write(content, upkeep).map_err(|error| match error.kind() {
         io::ErrorKind::InvalidData => Trouble::Index("a page of it is damaged"),
         _ => failed("write the index in", &folder, error).into(),

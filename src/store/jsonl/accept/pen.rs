@@ -31,9 +31,11 @@ impl<'a> Pen<'a> {
         Pen { place, disk, options, end, durable }
     }
 
-    /// Writes down what is lost, then blanks what is damaged, then lets this machine remember the file as it is.
+    /// Writes down what is lost, then blanks what is damaged, then says that it was accepted, then lets this machine
+    /// remember the file as it is.
     ///
-    /// In this order: a crash in between leaves a ledger that is refused as before, or one that is in order.
+    /// In this order, each durable before the next: a crash in between leaves a ledger that is refused as before, or one
+    /// that is in order; and what is damaged before a loss was accepted was damaged later.
     pub fn write(&mut self, plan: Plan, check: &Check, len: u64, owner: &Owner) -> Result<Accepted, StoreError> {
         let mut accepted = Accepted { unknown: plan.unknown, ..Accepted::default() };
         let aside: Vec<&Finding> = check.findings.iter().filter(|finding| is_set_aside(finding.kind)).collect();
@@ -57,7 +59,6 @@ impl<'a> Pen<'a> {
             self.line(&format::lost_line(claim, &key, partner.as_ref(), self.options.now, self.durable))?;
             accepted.lost.push((partner, key));
         }
-        self.line(&format::accepted_line(n, &accepted.unknown, self.options.now, self.durable))?;
         if len > self.end {
             self.disk.truncate(self.end).map_err(|error| failed("cut", self.place.ledger(), error))?;
         }
@@ -67,6 +68,8 @@ impl<'a> Pen<'a> {
         }
         self.sync()?;
         self.remember(check, n)?;
+        self.line(&format::accepted_line(n, &accepted.unknown, self.options.now, self.durable))?;
+        self.sync()?;
         Ok(accepted)
     }
 

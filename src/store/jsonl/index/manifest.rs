@@ -35,8 +35,6 @@ pub struct Manifest {
     pub n: u64,
     /// The number of the newest covered claim.
     pub claim: u64,
-    /// Where a person accepted what was wrong before; 0 where nobody did.
-    pub accepted: u64,
     /// The last covered line: the journal must still have it there.
     pub anchor: Anchor,
     /// The runs, oldest first.
@@ -70,7 +68,7 @@ impl Manifest {
     pub fn new(header: &Header, at: Position) -> Manifest {
         let Header { id, generation, .. } = header.clone();
         let (covered, lines, anchor, runs) = (at.end, at.lines, Anchor::default(), Vec::new());
-        Manifest { v: VERSION, id, generation, covered, lines, n: 0, claim: 0, accepted: 0, anchor, runs }
+        Manifest { v: VERSION, id, generation, covered, lines, n: 0, claim: 0, anchor, runs }
     }
 
     /// Looks for an index of a journal that has `len` bytes.

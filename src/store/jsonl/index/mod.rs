@@ -58,8 +58,6 @@ pub struct Attached {
     pub index: Index,
     /// Where the tail begins.
     pub at: Position,
-    /// Where a person accepted what was wrong before.
-    pub accepted: u64,
     /// Why what is on the disk is of no use.
     pub dropped: Option<&'static str>,
 }
@@ -74,7 +72,7 @@ impl Index {
     pub fn attach(folder: &Path, header: &Header, at: Position, disk: &dyn Disk, len: u64) -> Attached {
         let nothing = |dropped: Option<&'static str>| {
             let index = Index::empty(header, at, dropped.is_some());
-            Attached { index, at, accepted: 0, dropped }
+            Attached { index, at, dropped }
         };
         if len <= TAIL_MAX {
             return nothing(None);
@@ -85,8 +83,7 @@ impl Index {
             manifest::Found::Index(manifest, runs) => {
                 let at = Position { end: manifest.covered, lines: manifest.lines };
                 let tail = Tail::new(Keyed::new(&header.id), at.end, manifest.claim, manifest.n);
-                let accepted = manifest.accepted;
-                Attached { index: Index { runs, tail, is_distrusted: false }, at, accepted, dropped: None }
+                Attached { index: Index { runs, tail, is_distrusted: false }, at, dropped: None }
             }
         }
     }

@@ -37,8 +37,6 @@ pub struct Upkeep<'a> {
     pub disk: &'a dyn Disk,
     /// How far it was read, which is durable.
     pub at: Position,
-    /// Where a person accepted what was wrong before.
-    pub accepted: u64,
     /// How much work it may be.
     pub effort: Effort,
 }
@@ -88,7 +86,6 @@ impl Index {
         manifest.runs = runs.iter().map(|run| run.meta.clone()).collect();
         (manifest.covered, manifest.lines, manifest.anchor) = (at.end, at.lines, anchor);
         (manifest.n, manifest.claim) = (self.tail.newest_n(), self.tail.newest_claim());
-        manifest.accepted = upkeep.accepted;
         manifest.publish(folder)?;
         // What stays is named by nothing, and removed the next time.
         drop(manifest.sweep(folder));
