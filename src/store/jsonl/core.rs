@@ -2,18 +2,18 @@
 
 use super::Options;
 use super::blobs::{self, Kept};
-use super::disk::{Disk, stat_of, write_all};
-use super::files;
+use super::disk::{Disk, stat_of};
 use super::group::Group;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
-use super::place::{Place, failed, private, sync_folder};
+use super::place::{Place, failed, sync_folder};
+use super::repair::tell_sick;
 use super::seen::{Record, Seen};
 use crate::engine::facts::StoredBody;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{Header, VERSION};
 use crate::store::{StoreError, Warning};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -177,7 +177,7 @@ impl Core {
             }
             Err(source) => {
                 state.sick = true;
-                self.tell_sick(&source, state.journal.durable(), end);
+                tell_sick(&self.place, &self.options.boot, &source, (state.journal.durable(), end));
                 Err(StoreError::Unsynced { path: self.place.ledger().into(), source })
             }
         }
@@ -299,18 +299,6 @@ impl Core {
         if let Some(Err(error)) = state.seen.as_ref().map(|seen| seen.begin(record)) {
             state.warnings.push(Warning::Unremembered(error));
         }
-    }
-
-    /// Tells later processes, to whom the system reports nothing any more.
-    fn tell_sick(&self, source: &std::io::Error, from: u64, to: u64) {
-        let sick =
-            serde_json::json!({ "from": from, "to": to, "error": source.to_string(), "boot": self.options.boot });
-        let text = format!("{sick}\n");
-        // Where it cannot be written, this process still refuses; the error that is returned says what happened.
-        drop(
-            files::open(private(OpenOptions::new().write(true).create(true).truncate(true)), &self.place.sick())
-                .and_then(|file| write_all(&file, text.as_bytes(), 0).and_then(|()| files::sync_all(&file))),
-        );
     }
 }
 

@@ -1,4 +1,5 @@
-//! A ledger that is only read: it never makes, mends or alters anything.
+//! A ledger that is only read: it never makes, mends or alters anything. Where the disk fails it says so beside the
+//! ledger.
 
 use super::Options;
 use super::damage::Damage;
@@ -8,6 +9,7 @@ use super::locks::Locks;
 use super::lookup::{Operation, Trouble};
 use super::operations::Operations;
 use super::place::{Place, failed};
+use super::repair::tell_sick;
 use super::seen::{Record, Seen};
 use crate::engine::entry::{Standing, is_ended, is_final, owner};
 use crate::engine::facts::History;
@@ -73,12 +75,7 @@ impl Reader {
         warnings.extend(reader.read(&mut journal)?);
         warnings
             .extend(reader.record.as_ref().and_then(|record| journal.check_end(record).err()).map(Warning::Unsendable));
-        if place.sick().exists() {
-            warnings.push(Warning::Unsendable(StoreError::Sick { path: place.sick() }));
-        }
-        // Whoever reports an outcome makes it durable first, also where another process has written it (P2).
-        let synced = journal.disk().sync().map_err(|error| failed("sync", place.ledger(), error));
-        warnings.extend(synced.err().map(Warning::Unsynced));
+        warnings.extend(reader.sync(&place, &journal));
         reader.from = match (&reader.record, &options.state) {
             (Some(record), _) => record.from,
             (None, Some(_)) => journal.newest_n(),
@@ -87,6 +84,20 @@ impl Reader {
         reader.journal = Some(journal);
         reader.warnings = Mutex::new(warnings);
         Ok(reader)
+    }
+
+    /// Makes what was read durable: whoever reports an outcome does so first, also where another process has written it
+    /// (P2). Never after a sync that failed, and if this one does, the next process hears of it. Returns why what is
+    /// shown may not be durable.
+    fn sync(&self, place: &Place, journal: &Journal) -> Option<Warning> {
+        if place.sick().exists() {
+            return Some(Warning::Unsendable(StoreError::Sick { path: place.sick() }));
+        }
+        if let Err(source) = journal.disk().sync() {
+            tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
+            return Some(Warning::Unsynced(failed("sync", place.ledger(), source)));
+        }
+        None
     }
 
     /// Takes what was noticed since the last call; each to be shown once.

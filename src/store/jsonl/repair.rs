@@ -8,11 +8,11 @@ use super::files;
 use super::finding::{Finding, Kind};
 use super::journal::{Journal, Reading};
 use super::locks::{Append, Locks};
-use super::place::{Place, failed, sync_folder};
+use super::place::{Place, failed, private, sync_folder};
 use super::seen::Seen;
 use crate::store::{StoreError, Warning};
 use serde::Deserialize;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -54,6 +54,17 @@ pub fn sick(place: &Place) -> Result<Option<Finding>, StoreError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("read", &path, error)),
     }
+}
+
+/// Tells later processes, to whom the system reports nothing any more, that the bytes `from..to` could not be synced.
+pub fn tell_sick(place: &Place, boot: &str, source: &io::Error, (from, to): (u64, u64)) {
+    let sick = serde_json::json!({ "from": from, "to": to, "error": source.to_string(), "boot": boot });
+    let text = format!("{sick}\n");
+    // Where it cannot be written, this process still refuses; the error that is returned says what happened.
+    drop(
+        files::open(private(OpenOptions::new().write(true).create(true).truncate(true)), &place.sick())
+            .and_then(|file| write_all(&file, text.as_bytes(), 0).and_then(|()| files::sync_all(&file))),
+    );
 }
 
 /// Writes what a failed sync left in doubt again, syncs it once, compares it with the disk, and removes `.sick`; then
@@ -101,7 +112,10 @@ pub fn repair_on(path: &Path, options: &Options, wrap: Wrap) -> Result<Repaired,
     }
     if !damage.is_none() {
         repaired.set_aside = journal.mend(&damage, options.now)?;
-        disk.sync().map_err(|source| StoreError::Unsynced { path: place.ledger().into(), source })?;
+        disk.sync().map_err(|source| {
+            tell_sick(&place, &options.boot, &source, (journal.durable(), journal.end()));
+            StoreError::Unsynced { path: place.ledger().into(), source }
+        })?;
     }
     journal.check()?;
     Ok(repaired)

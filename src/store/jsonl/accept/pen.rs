@@ -12,6 +12,7 @@ use crate::store::jsonl::check::Check;
 use crate::store::jsonl::disk::{Disk, read_range, write_all};
 use crate::store::jsonl::finding::{Finding, Kind};
 use crate::store::jsonl::place::{Place, failed};
+use crate::store::jsonl::repair::tell_sick;
 use crate::store::jsonl::seen::{Record, Seen};
 use std::sync::Arc;
 
@@ -67,9 +68,9 @@ impl<'a> Pen<'a> {
             self.blank(finding)?;
         }
         self.sync()?;
-        self.remember(check, n)?;
         self.line(&format::accepted_line(n, &accepted.unknown, self.options.now, self.durable))?;
         self.sync()?;
+        self.remember(check, n)?;
         Ok(accepted)
     }
 
@@ -137,7 +138,10 @@ impl<'a> Pen<'a> {
     }
 
     fn sync(&self) -> Result<(), StoreError> {
-        self.disk.sync().map_err(|source| StoreError::Unsynced { path: self.place.ledger().into(), source })
+        self.disk.sync().map_err(|source| {
+            tell_sick(self.place, &self.options.boot, &source, (0, self.end));
+            StoreError::Unsynced { path: self.place.ledger().into(), source }
+        })
     }
 
     /// What is there counts as written by somebody else: an owner that left something open is not trusted to have sent
