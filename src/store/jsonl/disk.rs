@@ -56,7 +56,12 @@ impl Disk for File {
     }
 
     fn reserve(&self, offset: u64, len: u64) -> io::Result<()> {
-        files::reserve(self, offset, len)
+        loop {
+            match files::reserve(self, offset, len) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
     }
 
     fn sync(&self) -> io::Result<()> {
