@@ -88,6 +88,8 @@ pub fn keep(place: &Place, bytes: &[u8]) -> Result<Kept, StoreError> {
     let path = folder.join(&sha);
     let file = put(&folder, &path, bytes)?;
     sync_folder(&folder)?;
+    // Whoever made the folder may have died, or failed, before its own name was durable.
+    sync_folder(&place.folder())?;
     Ok(Kept { body: StoredBody::Blob { sha: sha.into(), len: bytes.len() as u64 }, path, file })
 }
 

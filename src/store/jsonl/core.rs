@@ -52,6 +52,8 @@ pub struct State {
     compared: bool,
     /// The journal was read to its end under the lock that is held.
     is_fresh: bool,
+    /// The file's name is durable: a compaction that put it there may have died before it was.
+    is_named: bool,
     /// A sync failed: none is ever made again.
     sick: bool,
     no_reserve: bool,
@@ -102,7 +104,8 @@ impl Core {
         }
         let (seen, compared, sick, no_reserve) = (None, false, false, false);
         let is_fresh = false;
-        let state = State { journal, from: 0, replaced: 0, seen, compared, is_fresh, sick, no_reserve, warnings };
+        let (from, replaced, is_named) = (0, 0, false);
+        let state = State { journal, from, replaced, seen, compared, is_fresh, is_named, sick, no_reserve, warnings };
         let (options, state, syncs) = (options.clone(), Mutex::new(state), AtomicU64::new(0));
         Ok(Core { place, options, wrap, locks, state, syncs, group: Group::default() })
     }
@@ -121,6 +124,7 @@ impl Core {
         if let Some(record) = &record {
             state.journal.check_end(record)?;
             state.from = record.from;
+            state.is_named = record.generation >= state.journal.header().generation;
         }
         if !state.compared && record.is_none() {
             self.see_first(state);
@@ -167,6 +171,10 @@ impl Core {
     fn sync_now(&self, state: &mut State) -> Result<(), StoreError> {
         if state.sick {
             return Err(self.sick());
+        }
+        if !state.is_named {
+            sync_folder(&self.place.folder())?;
+            state.is_named = true;
         }
         let end = state.journal.end();
         self.syncs.fetch_add(1, Ordering::Relaxed);
@@ -265,6 +273,7 @@ impl Core {
         state.warnings.extend(dropped.map(|why| Warning::IndexDropped { path: self.place.index(), why }));
         state.journal = journal;
         state.replaced += 1;
+        state.is_named = false;
         state.journal.read_on(Reading::Unlocked)?;
         state.compared = false;
         if state.journal.newest_n() < known { Err(replaced()) } else { Ok(()) }
@@ -306,7 +315,7 @@ impl Core {
 ///
 /// A process that sees the header may claim at once, so nothing that a claim needs may come after it.
 fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Result<(), StoreError> {
-    sync_folder(&place.folder())?;
+    place.sync_name()?;
     let mut waits = Waits::default();
     let _append = loop {
         if let Some(append) = locks.try_append()? {

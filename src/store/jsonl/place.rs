@@ -85,6 +85,19 @@ impl Place {
         make_folder(&self.folder())
     }
 
+    /// Makes the ledger's name durable, and those of all folders above it: whoever made one of them may have died before
+    /// it was.
+    pub fn sync_name(&self) -> Result<(), StoreError> {
+        for folder in self.folder().ancestors().filter(|folder| *folder != Path::new("")) {
+            match sync_folder(folder) {
+                // Nobody makes the folders of a ledger in such a one.
+                Err(StoreError::Io { source, .. }) if is_not_ours(&source) => break,
+                synced => synced?,
+            }
+        }
+        Ok(())
+    }
+
     /// Refuses a file system whose locks and syncs cannot be trusted.
     pub fn check_file_system(&self) -> Result<(), StoreError> {
         match network_file_system(&self.folder()) {
@@ -138,6 +151,11 @@ pub fn make_folder(folder: &Path) -> Result<(), StoreError> {
 /// Makes the names in a folder durable.
 pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     files::sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
+}
+
+fn is_not_ours(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput | Unsupported)
 }
 
 /// Makes a file that is created readable by this user only.

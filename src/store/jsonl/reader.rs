@@ -8,7 +8,7 @@ use super::journal::{Journal, Reading};
 use super::locks::Locks;
 use super::lookup::{Operation, Trouble};
 use super::operations::Operations;
-use super::place::{Place, failed};
+use super::place::{Place, failed, sync_folder};
 use super::repair::tell_sick;
 use super::seen::{Record, Seen};
 use crate::engine::entry::{Standing, is_ended, is_final, owner};
@@ -97,7 +97,8 @@ impl Reader {
             tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
             return Some(Warning::Unsynced(failed("sync", place.ledger(), source)));
         }
-        None
+        let is_named = self.record.is_some_and(|record| record.generation >= journal.header().generation);
+        if is_named { None } else { sync_folder(&place.folder()).err().map(Warning::Unsynced) }
     }
 
     /// Takes what was noticed since the last call; each to be shown once.
