@@ -12,6 +12,8 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod power;
+
 /// What fails from now on. Shared by all disks of a test: each runs on its own thread.
 #[derive(Debug, Default)]
 struct Plan {
