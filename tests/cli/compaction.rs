@@ -104,3 +104,30 @@ fn a_signal_ends_it_and_the_ledger_is_as_it_was_or_shorter() {
     assert!(!path.with_extension("jsonl.new").exists());
     assert!(long.late(&["ledger", "verify"]).ends_with("exit 0"));
 }
+
+#[test]
+fn a_compaction_that_a_signal_stops_says_so_and_leaves_no_draft() {
+    let long = Long::new();
+    let (draft, len) = (long.sandbox.path().join("l.jsonl.new"), long.len());
+    let args = ["ledger", "compact", "--ledger", "l.jsonl"];
+    let compact = long
+        .sandbox
+        .abide(&args)
+        .env("ABIDE_TEST_NOW", LATE)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    while !draft.exists() && long.len() == len {
+        std::thread::yield_now();
+    }
+    kill(Pid::from_raw(compact.id().try_into().expect("a pid")), Signal::SIGINT).expect("ours");
+    let ended = compact.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&ended.stderr);
+    match ended.status.code() {
+        Some(130) => assert!(said.contains("is not compacted: a signal came; it is as it was") && long.len() == len),
+        // It was quicker.
+        code => assert!(code == Some(0) && long.len() < len, "{code:?} {said}"),
+    }
+    assert!(!draft.exists());
+}
