@@ -5,6 +5,21 @@
 //! ([`evidence`]). Out comes a refusal ([`refusal`]), or limits with the rule that made each ([`rules`]), what they would
 //! do ([`consequences`]), and what weakens them. A later look at the same partner is compared with this one ([`drift`]).
 //!
+//! ```
+//! use abide::engine::suggest::latencies::{Latencies, Sample};
+//! use abide::engine::suggest::share::Share;
+//! use std::time::Duration;
+//!
+//! let answers = (1..=295).map(|ms| Sample::Event(Duration::from_millis(ms)));
+//! let hangs = std::iter::repeat_n(Sample::Censored(Duration::from_secs(60)), 5);
+//! let latencies = Latencies::from_samples(answers.chain(hangs))?;
+//!
+//! // 1.7 % were given up: p98 is known, p99 is not.
+//! assert_eq!(latencies.value(Share::parse_percentile("98")?), Ok(Duration::from_millis(294)));
+//! assert!(latencies.value(Share::P99).is_err_and(|not| not.above == Duration::from_secs(60)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Source: latency.md part A; decisions 31 and 32; product.md section 6.
 
 pub mod closed;

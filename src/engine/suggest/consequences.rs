@@ -69,9 +69,10 @@ impl Plan {
 /// What a plan would do to operations, if the partner stays as it was seen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Consequences {
-    /// The answers that would come too late for the read limit, of those where that is known.
+    /// The answers that would come too late for the read limit, of those where that is known. [`Rate::lower`] and
+    /// [`Rate::upper`] say which rates these samples allow.
     pub false_timeouts: Rate,
-    /// The operations of a thousand whose first attempt would end in doubt.
+    /// The operations of a thousand whose first attempt would end in doubt, where an answer that is missed leaves one.
     pub doubt_per_thousand: f64,
     /// The attempts that would fail, of all.
     pub failing: Rate,

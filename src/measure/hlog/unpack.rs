@@ -91,7 +91,7 @@ impl Scale {
             Some(wider) => (at % self.half + self.half, self.unit.checked_add(wider)?),
         };
         let highest_bit = width.checked_add(self.half.ilog2() + 1)?;
-        (highest_bit <= 62).then(|| (within << width, (within + 1 << width) - 1))
+        (highest_bit <= 62).then(|| (within << width, ((within + 1) << width) - 1))
     }
 }
 
