@@ -208,6 +208,7 @@ impl Site {
 
     /// Nobody else syncs anything: only the compaction itself makes its new file's name durable.
     fn quietly_compact(&self) {
+        self.send("quiet", &[Verdict::Confirmed]);
         self.compact();
         // The record lies in place: to write it takes no entry in the file system's journal.
         for path in self.house.files().iter().filter(|path| path.parent().is_some_and(|it| it.ends_with("ledgers"))) {
