@@ -376,3 +376,58 @@ fn dropping_what_was_given_up_would_be_wrong() {
     let dropped = latencies(quick.map(|takes| Sample::Event(Duration::from_secs_f64(takes))));
     assert!(estimate(&dropped, Share::P99).bound < Some(truth));
 }
+
+/// A partner that is slow 3 % of the time, in spells of a minute on average.
+struct Spells {
+    chance: Chance,
+    slow: bool,
+    until: f64,
+}
+
+impl Spells {
+    /// Returns how long an answer takes that is asked for at so many seconds, which never go back.
+    fn answer(&mut self, at: f64) -> f64 {
+        while at >= self.until {
+            self.slow = !self.slow;
+            let usual = if self.slow { 60.0 } else { 60.0 * 97.0 / 3.0 };
+            self.until += -self.chance.draw().ln() * usual;
+        }
+        if self.slow { 1.0 + 1.5 * self.chance.draw() } else { -self.chance.draw().ln() * 0.1 }
+    }
+}
+
+/// Returns how often the bound of p99 was not below the true one, of runs of `n` samples `apart` seconds: with samples in
+/// one minute counted once, and with each counted.
+fn coverage_of_spells(n: u32, apart: f64) -> (f64, f64) {
+    const RUNS: u32 = 600;
+    // A third of the slow answers take longer, and one in a million of the others.
+    let truth = Duration::from_secs(2);
+    let (mut once, mut each) = (0, 0);
+    for run in 0..RUNS {
+        let mut spells = Spells { chance: Chance(0x5eed_0006 + u64::from(run) * 7_919), slow: true, until: 0.0 };
+        // Any moment of an hour before the first sample.
+        let begin = spells.chance.draw() * 3_600.0;
+        let times: Vec<f64> = (0..n).map(|k| begin + (f64::from(k) + spells.chance.draw()) * apart).collect();
+        let minutes: std::collections::BTreeSet<u64> = times.iter().map(|at| (at / 60.0) as u64).collect();
+        let found = latencies(times.iter().map(|at| Sample::Event(Duration::from_secs_f64(spells.answer(*at)))));
+        let right = |minutes| {
+            let bound = found.percentile(Share::P99, minutes, Share::CONFIDENCE).expect("identified").bound;
+            u32::from(bound.is_none_or(|bound| bound >= truth))
+        };
+        once += right(minutes.len() as u64);
+        each += right(APART);
+    }
+    (f64::from(once) / f64::from(RUNS), f64::from(each) / f64::from(RUNS))
+}
+
+#[test]
+fn samples_that_share_a_slow_minute_count_once_or_the_bound_is_wrong() {
+    let (once, each) = coverage_of_spells(300, 1.0);
+    assert!(once >= 0.93, "five minutes: {once}");
+    assert!(each < 0.5, "five minutes, each counted: {each}");
+    let (once, each) = coverage_of_spells(3_000, 1.0);
+    assert!(once >= 0.93, "fifty minutes: {once}");
+    assert!(each < 0.8, "fifty minutes, each counted: {each}");
+    let (once, _) = coverage_of_spells(300, 288.0);
+    assert!(once >= 0.93, "a day: {once}");
+}
