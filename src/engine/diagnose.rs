@@ -92,7 +92,7 @@ pub fn diagnose(seen: &Observations) -> Diagnosis {
         code: judgement.code,
         confidence: judgement.confidence(),
         standing: judgement.standing,
-        not: excluded::all(seen, judgement.side),
+        not: excluded::all(seen, &judgement),
         also: also.collect(),
         wait: judgement.wait,
         leaves_doubt,
@@ -175,11 +175,11 @@ fn leaves_doubt(seen: &Observations) -> bool {
 fn next(judgement: &Judgement, seen: &Observations, leaves_doubt: bool) -> Vec<String> {
     let mut next = judgement.next.clone();
     next.push(judgement.code.next().to_owned());
+    let reported = judgement.side == Some(Side::Theirs) && judgement.standing == Standing::Unusable;
+    next.extend(report(seen, judgement).filter(|_| reported));
     if leaves_doubt {
         next.push("treat a write that met the same as in doubt: `abide replay KEY` asks before it sends again".into());
     }
-    let reported = judgement.side == Some(Side::Theirs) && judgement.standing == Standing::Unusable;
-    next.extend(report(seen, judgement).filter(|_| reported));
     next
 }
 
@@ -189,7 +189,7 @@ fn report(seen: &Observations, judgement: &Judgement) -> Option<String> {
     let addr = seen.asked_address().or(seen.addresses.first()).map(|address| address.addr.to_string());
     let id = seen.answer().and_then(|answer| answer::id(&answer.headers));
     let parts = [Some(at.to_string()), addr, id, judgement.because.first().cloned()];
-    Some(format!("tell the partner: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+    Some(format!("for the report: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]

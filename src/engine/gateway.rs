@@ -116,7 +116,7 @@ pub fn diagnosis(status: u16, headers: &Headers) -> Option<String> {
 }
 
 /// Returns a text from the wire for people: without control characters, and not too long.
-pub(super) fn shown(text: &str) -> String {
+pub fn shown(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).take(SHOWN_MAX).collect()
 }
 

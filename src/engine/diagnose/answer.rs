@@ -69,9 +69,8 @@ fn silent(seen: &Observations, stage: Stage) -> Judgement {
     }
     let code = if stage == Stage::Write { Code::AppStoppedReading } else { Code::AppSilent };
     let is_late = usual.is_some_and(|usual| waited.is_some_and(|waited| usual.is_slow(waited)));
-    with_delivery(Judgement::new(code, Side::Theirs), seen)
+    with_delivery(Judgement::new(code, Side::Theirs).note(after), seen)
         .fact_if(stands(seen))
-        .note(after)
         .fact_if(came_within.filter(|_| is_late))
 }
 

@@ -1,5 +1,6 @@
 //! What it is not, with the evidence that says so.
 
+use super::judgement::Judgement;
 use super::observations::{Address, Observations};
 use super::tcp::Delivery;
 use crate::engine::units::show_rounded;
@@ -15,8 +16,9 @@ pub struct Excluded {
     pub words: String,
 }
 
-/// Returns the evidence that speaks for every side but the one whose fault it is.
-pub(super) fn all(seen: &Observations, fault_of: Option<Side>) -> Vec<Excluded> {
+/// Returns the evidence that speaks for every side but the one whose fault it is, as far as the judgement does not
+/// rest on it.
+pub(super) fn all(seen: &Observations, judgement: &Judgement) -> Vec<Excluded> {
     let found = [
         (Side::Ours, names(seen)),
         (Side::Ours, clock(seen)),
@@ -26,8 +28,9 @@ pub(super) fn all(seen: &Observations, fault_of: Option<Side>) -> Vec<Excluded> 
         (Side::Network, delivered(seen)),
         (Side::Theirs, answered(seen)),
     ];
-    let others = found.into_iter().filter(|(side, _)| Some(*side) != fault_of);
-    others.filter_map(|(side, words)| Some(Excluded { side, words: words? })).collect()
+    let others = found.into_iter().filter(|(side, _)| Some(*side) != judgement.side);
+    let told = others.filter_map(|(side, words)| Some(Excluded { side, words: words? }));
+    told.filter(|told| !judgement.because.contains(&told.words)).collect()
 }
 
 fn took(what: &str, took: Option<Duration>) -> String {

@@ -22,7 +22,7 @@ pub struct Forecast {
     pub finding: Finding,
     /// What would follow, at the earliest.
     pub then: Action,
-    /// Both in words: `would try again in 1s to 2s`.
+    /// Both in words: `in doubt, with a protecting key: would try again in 1s to 2s`.
     pub words: String,
 }
 
@@ -141,8 +141,8 @@ fn finished(finding: &Finding, exchange: &Exchange) -> Finished {
 fn words(finding: &Finding, then: &Action, latest: &Action, policy: &Policy, now: Now) -> String {
     let in_doubt = finding.evidence.is_doubt() && !policy.method.is_safe();
     let doubt = match (in_doubt, policy.idempotency.supported) {
-        (true, true) => "in doubt, with a key that protects: ",
-        (true, false) => "in doubt without a key that protects: ",
+        (true, true) => "in doubt, with a protecting key: ",
+        (true, false) => "in doubt, no protecting key: ",
         (false, _) => "",
     };
     let next = match then {
@@ -169,7 +169,7 @@ fn ending(conclusion: &Conclusion) -> &'static str {
         Verdict::Rejected => "would end rejected: somebody has to change something first",
         Verdict::NotDone if conclusion.retry_at.is_some() => "would end not done: the partner asks for a longer wait",
         Verdict::NotDone => "would end not done: the same would come again",
-        Verdict::InDoubt => "would end there: nothing here can find out what happened",
+        Verdict::InDoubt => "would end there, nothing can resolve it",
         Verdict::Accepted => "would end accepted, with nothing to ask",
     }
 }

@@ -26,12 +26,11 @@ fn words(seen: &Observations, policy: &Policy) -> String {
 #[test]
 fn what_follows_depends_on_what_may_be_repeated() {
     let silent = unanswered(SILENCE, Some(acknowledged()));
-    let nothing_helps =
-        "in doubt without a key that protects: would end there: nothing here can find out what happened";
+    let nothing_helps = "in doubt, no protecting key: would end there, nothing can resolve it";
     assert_eq!(words(&silent, &policy("POST")), nothing_helps);
-    let asks = "in doubt without a key that protects: would ask the status endpoint first";
+    let asks = "in doubt, no protecting key: would ask the status endpoint first";
     assert_eq!(words(&silent, &with_status(policy("POST"), None, false)), asks);
-    assert_eq!(words(&silent, &keyed("POST")), "in doubt, with a key that protects: would try again in 1s to 2s");
+    assert_eq!(words(&silent, &keyed("POST")), "in doubt, with a protecting key: would try again in 1s to 2s");
     assert_eq!(words(&silent, &policy("GET")), "would try again in 1s to 2s");
 }
 

@@ -214,19 +214,22 @@ fn a_hung_application_is_theirs_for_sure_and_leaves_doubt() {
     assert_eq!(
         found.because,
         [
+            "no answer for 5s",
             "253 of 253 bytes acknowledged, 0 segments resent",
             "203.0.113.10:443 connects in 12ms, and shakes hands in 31ms",
-            "no answer for 5s",
         ]
     );
     let not: Vec<&str> = found.not.iter().map(|not| &*not.words).collect();
     assert_eq!(
         not,
+        ["the name was looked up in 8ms", "the certificate was accepted", "1 of 1 addresses connect in 12ms"]
+    );
+    assert_eq!(
+        found.next,
         [
-            "the name was looked up in 8ms",
-            "the certificate was accepted",
-            "1 of 1 addresses connect in 12ms",
-            "253 of 253 bytes acknowledged, 0 segments resent",
+            "report it to the partner",
+            "for the report: 2026-11-30T10:00:00.000Z, 203.0.113.10:443, no answer for 5s",
+            "treat a write that met the same as in doubt: `abide replay KEY` asks before it sends again",
         ]
     );
     let by_exclusion = diagnose(&unanswered(SILENCE, None));
