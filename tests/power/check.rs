@@ -1,7 +1,7 @@
 //! What the next process finds after a power cut, and what is still there when it has gone on.
 
 use crate::facts::{key, now, started};
-use crate::house::{House, ending, payload};
+use crate::house::{House, ending, is_forgotten, payload};
 use crate::promise::{Promise, Promises};
 use crate::workload::run;
 use abide::drive::{Claim, Claimed, Durability, Ledger};
@@ -40,6 +40,7 @@ impl fmt::Display for Wrong {
             Wrong::Broken(Promise::Told { name, n, verdict }) => {
                 write!(f, "{name} was reported as {verdict} by claim {n}, which is gone")
             }
+            Wrong::Broken(Promise::Nothing { name }) => write!(f, "{name} may be forgotten"),
             Wrong::Odd(name, what) => write!(f, "{name}: {what}"),
             Wrong::Refused(error) => write!(f, "refused: {error}"),
             Wrong::Warned(warning) => write!(f, "warned: {warning}"),
@@ -173,6 +174,8 @@ impl Next {
     }
 
     fn compact(&mut self) -> Result<Vec<Wrong>, Wrong> {
+        let gone: Vec<String> = self.promises.names().filter(|name| is_forgotten(name)).map(String::from).collect();
+        gone.into_iter().for_each(|name| self.promises.add(&Promise::Nothing { name }));
         let is_nothing = self.house.compact()?.operations == 0;
         Ok(is_nothing.then(|| Wrong::Odd(FRESH.into(), "it was not compacted".into())).into_iter().collect())
     }

@@ -62,13 +62,12 @@ pub fn choose(recording: &Recording, count: usize, seed: u64) -> Vec<Cut> {
     cuts
 }
 
-/// Chooses `count` cuts right after promises, of which the disk has kept nothing that it need not.
+/// Chooses a cut right after each of the first `count` promises, of which the disk has kept nothing that it need not.
+/// One process makes them, each after a flush of its own.
 pub fn after_promises(recording: &Recording, count: usize) -> Vec<Cut> {
     let is_promise = |event: &Event| matches!(event, Event::Promised(_));
-    let behind: Vec<usize> =
-        (1..=recording.events.len()).filter(|after| is_promise(&recording.events[after - 1])).collect();
-    let step = (behind.len() / count).max(1);
-    behind.into_iter().step_by(step).take(count).map(|after| Cut { after, kept: Kept::Nothing, seed: 0 }).collect()
+    let behind = (1..=recording.events.len()).filter(|after| is_promise(&recording.events[after - 1]));
+    behind.take(count).map(|after| Cut { after, kept: Kept::Nothing, seed: 0 }).collect()
 }
 
 /// Plays a recording from cut to cut.

@@ -40,17 +40,19 @@ impl House {
     /// Returns what is sent under a name: always the same.
     pub fn wish(&self, name: &str) -> Wish {
         let body = payload(name);
-        let opened = Opened {
-            body: StoredBody::Text(body.clone().into()),
-            ..opened(name, StoredBody::Text("".into()), &self.boot)
-        };
+        let plain = opened(name, StoredBody::Text(body.clone().into()), &self.boot);
+        // While the partner still knows the key, nothing is forgotten.
+        let opened = Opened { key_until: plain.key_until.filter(|_| !is_forgotten(name)), ..plain };
         wish_of(name, opened, body.as_bytes())
     }
 
-    /// Drops payloads and answers of what is decided.
+    /// Drops payloads and answers of what is decided, and forgets what may be forgotten.
     pub fn compact(&self) -> Result<Compacted, StoreError> {
-        let none = Retention { keep_full: Duration::ZERO, forget_after: None };
-        compact(&self.ledger(), &self.options(), Which::Older(&|_| none), &|| false)
+        let keep = |opened: &Opened| {
+            let may_go = opened.fp.0.strip_prefix("v1:").is_some_and(is_forgotten);
+            Retention { keep_full: Duration::ZERO, forget_after: may_go.then_some(Duration::ZERO) }
+        };
+        compact(&self.ledger(), &self.options(), Which::Older(&keep), &|| false)
     }
 
     /// Returns the files on the disk whose writes the system may do when it likes.
@@ -60,6 +62,11 @@ impl House {
         let entries = folders.into_iter().filter_map(|folder| folder.read_dir().ok()).flatten();
         entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| path.is_file()).collect()
     }
+}
+
+/// Returns whether a compaction forgets an operation that is decided, by its name.
+pub fn is_forgotten(name: &str) -> bool {
+    name.starts_with("gone-")
 }
 
 /// Returns the body of an operation, by its name.

@@ -13,12 +13,14 @@ pub enum Promise {
     Sent { name: String, n: u64 },
     /// It was reported how claim `n` ended: by whoever did it, or by whoever read it.
     Told { name: String, n: u64, verdict: Verdict },
+    /// Nothing any more: from now on the operation may be forgotten.
+    Nothing { name: String },
 }
 
 impl Promise {
     fn name(&self) -> &str {
         match self {
-            Promise::Sent { name, .. } | Promise::Told { name, .. } => name,
+            Promise::Sent { name, .. } | Promise::Told { name, .. } | Promise::Nothing { name } => name,
         }
     }
 }
@@ -43,7 +45,10 @@ pub struct Promises(BTreeMap<String, Vec<Promise>>);
 
 impl Promises {
     pub fn add(&mut self, promise: &Promise) {
-        self.0.entry(promise.name().into()).or_default().push(promise.clone());
+        match promise {
+            Promise::Nothing { name } => drop(self.0.remove(name)),
+            promise => self.0.entry(promise.name().into()).or_default().push(promise.clone()),
+        }
     }
 
     /// Returns the operations about which something was promised.
@@ -66,6 +71,7 @@ fn keeps(history: &History, promise: &Promise) -> bool {
             let started = is_final(history) || of(*n).any(|recorded| matches!(recorded.fact, Fact::Started(_)));
             started && of(*n).any(|recorded| recorded.fact.is_claim())
         }
+        Promise::Nothing { .. } => true,
         Promise::Told { n, verdict: told, .. } => of(*n).any(|recorded| verdict(recorded) == Some(*told)),
     }
 }

@@ -46,7 +46,7 @@ pub fn work(disk: &Disk, folder: &Path) {
         disk.flush_takes(SLOW);
         site.crowd("first", || {});
         site.batch();
-        site.crowd("second", || site.compact());
+        site.crowd("second", || site.compact(&["gone-yes", "gone-no"]));
         disk.flush_takes(Duration::ZERO);
         is_over.store(true, Ordering::Relaxed);
         system.join().expect("no panic");
@@ -91,6 +91,8 @@ impl Site {
         self.send("yes", &[Verdict::Confirmed]);
         self.send("no", &[Verdict::Rejected]);
         self.send("again", &[Verdict::InDoubt, Verdict::NotDone, Verdict::Confirmed]);
+        self.send("gone-yes", &[Verdict::InDoubt, Verdict::Confirmed]);
+        self.send("gone-no", &[Verdict::Rejected]);
         self.send("doubt", &[Verdict::InDoubt, Verdict::InDoubt]);
         self.send("long-yes", &[Verdict::Confirmed]);
         self.send("long-again", &[Verdict::InDoubt, Verdict::Confirmed]);
@@ -201,15 +203,20 @@ impl Site {
         self.recorder.corner();
     }
 
-    fn compact(&self) {
+    fn compact(&self, forgotten: &[&str]) {
+        for name in forgotten {
+            self.recorder.promised(Promise::Nothing { name: (*name).into() });
+        }
         let compacted = self.house.compact().expect("a healthy ledger");
         assert!(compacted.operations > 0, "nothing was compacted");
+        assert_eq!(compacted.forgotten, forgotten.len() as u64);
     }
 
     /// Nobody else syncs anything: only the compaction itself makes its new file's name durable.
     fn quietly_compact(&self) {
         self.send("quiet", &[Verdict::Confirmed]);
-        self.compact();
+        self.send("gone-quiet", &[Verdict::Confirmed]);
+        self.compact(&["gone-quiet"]);
         // The record lies in place: to write it takes no entry in the file system's journal.
         for path in self.house.files().iter().filter(|path| path.parent().is_some_and(|it| it.ends_with("ledgers"))) {
             File::open(path).and_then(|record| record.sync_data()).expect("syncs");
