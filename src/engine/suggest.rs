@@ -34,6 +34,7 @@ pub mod ranks;
 pub mod refusal;
 pub mod rounding;
 pub mod rules;
+pub mod sample;
 pub mod seen;
 pub mod shape;
 pub mod share;

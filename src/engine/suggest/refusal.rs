@@ -23,6 +23,11 @@ pub enum Refusal {
     },
     /// More than a fifth of all requests failed.
     Failing(Rate),
+    /// The run was broken off: so many requests failed one after the other.
+    BrokenOff {
+        /// How many.
+        failures: u32,
+    },
     /// More than a twentieth got a 4xx: an error page is being measured.
     ErrorPage(Rate),
     /// More than a twentieth of the requests that were due were not sent.
@@ -45,7 +50,9 @@ impl Refusal {
             Refusal::FewEvents { events } => {
                 format!("take at least {} more samples", LEAST_EVENTS - events.min(&LEAST_EVENTS))
             }
-            Refusal::Failing(_) => "find out why requests fail before measuring how long they take".into(),
+            Refusal::Failing(_) | Refusal::BrokenOff { .. } => {
+                "find out why requests fail before measuring how long they take".into()
+            }
             Refusal::ErrorPage(_) => "check the URL, the credentials and the headers: errors are answered fast".into(),
             Refusal::Missed(_) => "take samples at a lower rate, or allow more at once".into(),
             Refusal::NotIdentified(NotIdentified { above, .. }) if above.is_zero() => "take more samples".into(),
@@ -66,6 +73,7 @@ impl fmt::Display for Refusal {
         match self {
             Refusal::FewEvents { events } => write!(f, "{events} answers are too few: {LEAST_EVENTS} are the least"),
             Refusal::Failing(rate) => write!(f, "{} of {} requests failed", rate.hits, rate.of),
+            Refusal::BrokenOff { failures } => write!(f, "the last {failures} requests failed"),
             Refusal::ErrorPage(rate) => {
                 write!(f, "{} of {} requests got a 4xx: this measures an error page", rate.hits, rate.of)
             }

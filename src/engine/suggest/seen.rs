@@ -73,7 +73,43 @@ pub struct Failures {
     pub unexpected: u64,
 }
 
+/// How a request failed, by the kinds of [`Failures`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failing {
+    /// No connection.
+    Refused,
+    /// No such name.
+    Name,
+    /// No TLS.
+    Tls,
+    /// The connection broke.
+    Reset,
+    /// 429.
+    Limited,
+    /// Another 4xx.
+    ClientError,
+    /// 5xx.
+    ServerError,
+    /// No success by the profile's rules.
+    Unexpected,
+}
+
 impl Failures {
+    /// Counts one more.
+    pub fn add(&mut self, failing: Failing) {
+        let count = match failing {
+            Failing::Refused => &mut self.refused,
+            Failing::Name => &mut self.name,
+            Failing::Tls => &mut self.tls,
+            Failing::Reset => &mut self.reset,
+            Failing::Limited => &mut self.limited,
+            Failing::ClientError => &mut self.client_error,
+            Failing::ServerError => &mut self.server_error,
+            Failing::Unexpected => &mut self.unexpected,
+        };
+        *count = count.saturating_add(1);
+    }
+
     /// Returns how many failed.
     pub fn all(&self) -> u64 {
         let kinds = [
