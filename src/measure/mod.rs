@@ -6,5 +6,9 @@
 mod counted;
 pub mod hgrm;
 pub mod hlog;
+pub mod sampler;
+mod schedule;
+mod tally;
 
 pub use counted::{Bin, Counted, LONGEST, StageCounts, TooLong, latencies};
+pub use tally::Tally;

@@ -1,0 +1,339 @@
+//! Takes samples from a partner: safe requests, each on a connection of its own, recorded nowhere.
+
+use super::schedule::Schedule;
+use super::tally::Tally;
+use crate::drive::{Entropy, Question, Transport};
+use crate::engine::classify::Context;
+use crate::engine::deadline::Limits;
+use crate::engine::exchange::{Exchange, Limit};
+use crate::engine::moment::Timestamp;
+use crate::engine::operation::Header;
+use crate::engine::policy::Policy;
+use crate::engine::secret::{Mask, Secret};
+use crate::engine::suggest::sample::{Taken, taken};
+use crate::engine::suggest::seen::Pacing;
+use crate::net::chance::Chance;
+use crate::net::clock::Interrupt;
+use crate::net::{Wire, WireSettings};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
+
+/// No more requests are ever under way at once.
+///
+/// Source: product.md section 6.
+pub const MOST_IN_FLIGHT: u64 = 1_000;
+
+/// So many failures in a row end a run.
+///
+/// Source: latency.md 3.2.
+const FAILURES_IN_A_ROW: u32 = 5;
+/// So many failures among the first requests end a run: more than a fifth of 20 is 5.
+///
+/// Source: latency.md 3.2.
+const FAILURES_AT_FIRST: (u64, u64) = (5, 20);
+/// A partner that asks for fewer requests so often is not asked any more.
+///
+/// Five halvings make a thirtieth of the rate that was wanted.
+const MOST_PAUSES: u32 = 5;
+/// Nobody waits longer for a partner that wants to be left alone.
+///
+/// Source: `max_retry_after` of product.md section 4.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
+
+/// How requests follow each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pace {
+    /// One each interval, whatever has become of the others.
+    Open {
+        /// The interval; above zero.
+        interval: Duration,
+    },
+    /// So many at a time, each after the one before.
+    Closed {
+        /// How many at a time; at least 1.
+        jobs: u16,
+        /// At most one each interval; `None`: as fast as they come back.
+        interval: Option<Duration>,
+    },
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Plan {
+    /// How requests follow each other.
+    pub pace: Pace,
+    /// How many are due at most; `None`: as many as the time allows.
+    pub samples: Option<u64>,
+    /// When the last is due at the latest; `None`: when there are enough.
+    pub duration: Option<Duration>,
+    /// How long a sample may take to connect, and then to be answered, before it is given up.
+    pub timeout: Duration,
+    /// The seed of the moments at which requests leave.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Returns how many requests may be under way at once: as many as are due before the first is given up.
+    ///
+    /// Source: product.md section 6.
+    pub fn in_flight_max(&self) -> u64 {
+        match self.pace {
+            Pace::Closed { jobs, .. } => jobs.into(),
+            Pace::Open { interval } => {
+                let due = self.timeout.as_nanos().div_ceil(interval.as_nanos().max(1));
+                u64::try_from(due).unwrap_or(u64::MAX).clamp(1, MOST_IN_FLIGHT)
+            }
+        }
+    }
+
+    /// Returns what is assumed of the pace.
+    pub fn pacing(&self) -> Pacing {
+        match self.pace {
+            Pace::Open { .. } => Pacing::Open,
+            Pace::Closed { .. } => Pacing::Closed,
+        }
+    }
+
+    /// Returns how long the run takes, where that is known: answers that are waited for at its end do not count.
+    pub fn expected(&self) -> Option<Duration> {
+        let interval = match self.pace {
+            Pace::Open { interval } => Some(interval),
+            Pace::Closed { interval, .. } => interval,
+        };
+        let enough = interval.zip(self.samples).map(|(interval, samples)| {
+            Duration::try_from_secs_f64(interval.as_secs_f64() * samples as f64).unwrap_or(Duration::MAX)
+        });
+        enough.into_iter().chain(self.duration).min()
+    }
+
+    fn limits(&self) -> Limits {
+        let each = self.timeout;
+        let (connect, write, read, body) = (each, each, each, each);
+        Limits { connect, write, read, body, whole: each.saturating_mul(3), whole_is: Limit::Attempt }
+    }
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The absolute URL.
+    pub url: Secret,
+    /// The header fields.
+    pub headers: Arc<[Header]>,
+    /// The rules; its method is a safe one.
+    pub policy: Policy,
+    /// What no other origin may see.
+    pub mask: Mask,
+    /// JSON is wanted.
+    pub json: bool,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All samples were taken.
+    Done,
+    /// A signal asked for it.
+    Interrupted,
+    /// So many requests failed in a row.
+    FailedInARow(u32),
+    /// So many of the first requests failed.
+    FailedAtFirst(u64),
+    /// The partner wants to be left alone for so long.
+    LeftAlone(Duration),
+    /// The partner asked for fewer requests so often.
+    SlowedDown(u32),
+}
+
+/// Takes samples until the plan is done, or something ends it. What was measured is kept, whatever that is.
+///
+/// `wire` makes the settings of one sample, with names that are not looked up yet. `watch` is told after each sample.
+/// At an interruption requests under way are called off and count as given up.
+///
+/// # Panics
+/// Where the method of `subject` is not safe: what may be executed is never sent without a ledger.
+///
+/// Source: latency.md 3.2; decisions 32.
+pub async fn take(
+    plan: &Plan,
+    subject: &Subject,
+    wire: &dyn Fn() -> WireSettings,
+    interrupt: &Interrupt,
+    watch: &mut dyn FnMut(&Tally),
+) -> (Tally, Ended) {
+    assert!(subject.policy.method.is_safe(), "what may be executed needs a ledger");
+    let start = Instant::now();
+    let mut run = Run::new(plan, subject, start);
+    loop {
+        let due = run.due();
+        if due.is_none() && run.running.is_empty() {
+            return (run.tally, run.ended.unwrap_or(Ended::Done));
+        }
+        tokio::select! {
+            biased;
+            () = interrupt.wait() => return run.call_off(),
+            Some(back) = run.running.join_next_with_id() => {
+                let (id, exchange) = back.expect("a sample neither panics nor is aborted");
+                run.took(id, &exchange);
+                watch(&run.tally);
+            }
+            () = tokio::time::sleep_until(due.unwrap_or(start)), if due.is_some() => run.launch(wire),
+        }
+    }
+}
+
+/// A request under way.
+#[derive(Clone, Copy)]
+struct Flight {
+    started: Instant,
+    at: Timestamp,
+}
+
+struct Run<'a> {
+    plan: &'a Plan,
+    subject: &'a Subject,
+    chance: Chance,
+    schedule: Option<Schedule>,
+    next: Instant,
+    start: Instant,
+    /// Requests that were due.
+    passed: u64,
+    running: JoinSet<Exchange>,
+    flights: HashMap<Id, Flight>,
+    tally: Tally,
+    failures_in_a_row: u32,
+    pauses: u32,
+    /// When the last pause began.
+    paused_at: Option<Instant>,
+    ended: Option<Ended>,
+}
+
+impl<'a> Run<'a> {
+    fn new(plan: &'a Plan, subject: &'a Subject, start: Instant) -> Run<'a> {
+        let mut chance = Chance::fixed(plan.seed);
+        let mut schedule = match plan.pace {
+            Pace::Open { interval } => Some(Schedule::new(start, interval)),
+            Pace::Closed { .. } => None,
+        };
+        let next = schedule.as_mut().map_or(start, |schedule| schedule.next(chance.draw()));
+        Run {
+            plan,
+            subject,
+            chance,
+            schedule,
+            next,
+            start,
+            passed: 0,
+            running: JoinSet::new(),
+            flights: HashMap::new(),
+            tally: Tally::default(),
+            failures_in_a_row: 0,
+            pauses: 0,
+            paused_at: None,
+            ended: None,
+        }
+    }
+
+    /// Returns when the next request is due; `None` where none is, or it first waits for another.
+    fn due(&self) -> Option<Instant> {
+        let enough = self.plan.samples.is_some_and(|samples| self.passed >= samples);
+        let late = self.plan.duration.is_some_and(|duration| self.next.duration_since(self.start) >= duration);
+        let waits = self.plan.pacing() == Pacing::Closed && self.is_full();
+        let ends = enough || late || self.ended.is_some();
+        (!ends && !waits).then_some(self.next)
+    }
+
+    fn is_full(&self) -> bool {
+        self.running.len() as u64 >= self.plan.in_flight_max()
+    }
+
+    /// Sends what is due, unless too many are under way: then it is missed.
+    fn launch(&mut self, wire: &dyn Fn() -> WireSettings) {
+        let (now, intended) = (Instant::now(), self.next);
+        self.passed += 1;
+        self.next = match (&mut self.schedule, self.plan.pace) {
+            (Some(schedule), _) => schedule.next(self.chance.draw()),
+            (None, Pace::Closed { interval: Some(interval), .. }) => now + interval,
+            (None, _) => now,
+        };
+        if self.is_full() {
+            self.tally.missed += 1;
+            return;
+        }
+        if self.plan.pacing() == Pacing::Open {
+            self.tally.add_lag(now.duration_since(intended));
+        }
+        let settings = wire();
+        let at = settings.wall.now();
+        let (subject, limits) = (self.subject.clone(), self.plan.limits());
+        let handle = self.running.spawn(async move {
+            let method = subject.policy.method.as_str();
+            let question = Question { method, url: subject.url.expose(), headers: &subject.headers, limits };
+            Wire::new(settings).ask(question).await
+        });
+        self.flights.insert(handle.id(), Flight { started: now, at });
+    }
+
+    /// Counts what came back, and looks whether to go on.
+    fn took(&mut self, id: Id, exchange: &Exchange) {
+        let flight = self.flights.remove(&id).expect("what comes back was sent");
+        let Subject { url, policy, mask, json, .. } = self.subject;
+        let (had_doubt, protected, hops, trail) = (false, false, 0, &[][..]);
+        let context = Context { policy, url: url.expose(), had_doubt, protected, hops, trail, mask, json: *json };
+        let taken = taken(exchange, &context);
+        self.tally.add(&taken, flight.at);
+        self.judge(&taken, flight.started);
+    }
+
+    fn judge(&mut self, taken: &Taken, started: Instant) {
+        self.failures_in_a_row = if taken.failure.is_some() { self.failures_in_a_row + 1 } else { 0 };
+        // Requests that left before the pause was asked for are not a second wish for one.
+        let pause = taken.pause.filter(|_| self.paused_at.is_none_or(|paused_at| started > paused_at));
+        if let Some(pause) = pause {
+            self.pause(pause);
+        }
+        let (failed, (most, first)) = (self.tally.failures.all(), FAILURES_AT_FIRST);
+        if self.failures_in_a_row >= FAILURES_IN_A_ROW {
+            self.ended.get_or_insert(Ended::FailedInARow(self.failures_in_a_row));
+        } else if failed >= most && self.tally.ended() <= first {
+            self.ended.get_or_insert(Ended::FailedAtFirst(failed));
+        }
+    }
+
+    fn pause(&mut self, pause: Duration) {
+        let now = Instant::now();
+        self.pauses += 1;
+        self.paused_at = Some(now);
+        if pause > LONGEST_PAUSE {
+            self.ended.get_or_insert(Ended::LeftAlone(pause));
+            return;
+        }
+        if self.pauses > MOST_PAUSES {
+            self.ended.get_or_insert(Ended::SlowedDown(self.pauses));
+            return;
+        }
+        self.next = match &mut self.schedule {
+            Some(schedule) => {
+                schedule.slow_down(now + pause);
+                schedule.next(self.chance.draw())
+            }
+            None => now + pause,
+        };
+    }
+
+    /// Calls off what is under way. It is safe by contract, so that nothing is lost but a sample.
+    fn call_off(mut self) -> (Tally, Ended) {
+        let now = Instant::now();
+        for flight in self.flights.into_values() {
+            self.tally.call_off(now.duration_since(flight.started), flight.at);
+        }
+        self.running.abort_all();
+        (self.tally, Ended::Interrupted)
+    }
+}
+
+#[cfg(test)]
+mod tests;
