@@ -2,11 +2,13 @@
 //!
 //! Texts stay texts here. [`super::plan`] reads them, so that a flag and its variable get the same words when wrong.
 
+mod calibrate;
 mod ledger;
 mod replay;
 mod tls;
 mod way;
 
+pub use calibrate::{CalibrateArgs, SamplingArgs, SuggestingArgs};
 pub use ledger::{
     LedgerCommand, LedgerCompactArgs, LedgerExportArgs, LedgerForgetArgs, LedgerListArgs, LedgerShowArgs,
     LedgerVerifyArgs, StateFilter,
@@ -30,6 +32,7 @@ Exit status: may I run it again?
   5   accepted and not finished, or another live process is working on this key
   6   local failure: ledger, disk, rights; the message says whether anything may have left
   7   this key was used with another payload; nothing was sent
+  8   a check did not pass: `abide calibrate` refused to suggest limits
   70  a bug in abide
   130, 143  SIGINT, SIGTERM, after the ledger was synced";
 
@@ -101,6 +104,8 @@ pub enum Command {
     /// Check and explain profiles
     #[command(subcommand)]
     Profile(ProfileCommand),
+    /// Measure how long a partner takes, and suggest limits with their evidence
+    Calibrate(Box<CalibrateArgs>),
     /// Play a profile against a partner that misbehaves on purpose
     Rehearse(RehearseArgs),
 }

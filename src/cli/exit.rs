@@ -24,6 +24,8 @@ pub enum Exit {
     Local,
     /// The key was used with another payload.
     OtherPayload,
+    /// A check did not pass.
+    Unmet,
     /// A bug in abide.
     Bug,
     /// A signal ended the run, after the ledger was synced.
@@ -42,6 +44,7 @@ impl Exit {
             Exit::Accepted => 5,
             Exit::Local => 6,
             Exit::OtherPayload => 7,
+            Exit::Unmet => 8,
             Exit::Bug => 70,
             // Source: the convention of shells, 128 plus the signal's number.
             Exit::Signal(signal) => 128 + signal as i32,
@@ -64,7 +67,7 @@ impl Exit {
             Exit::Local => 6,
             Exit::Bug => 7,
             // These end a batch as a whole, whatever its members came to.
-            Exit::Usage | Exit::Signal(_) => 8,
+            Exit::Usage | Exit::Unmet | Exit::Signal(_) => 8,
         }
     }
 }

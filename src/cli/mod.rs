@@ -3,6 +3,7 @@
 mod args;
 mod asking;
 mod book;
+mod calibrate;
 mod context;
 mod control;
 mod exit;
@@ -144,6 +145,7 @@ fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
         Command::Status(args) => status::run(&args, session),
         Command::Ledger(command) => ledger::run(&command, session),
         Command::Profile(command) => profile::run(&command, session),
+        Command::Calibrate(args) => calibrate::run(&args, session),
         Command::Rehearse(args) => rehearse::run(&args, session),
     }
 }

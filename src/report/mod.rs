@@ -1,6 +1,7 @@
 //! Values to texts: for people and for machines. It sees `engine` only and reads nothing by itself.
 
 pub mod advice;
+pub mod calibrate;
 pub mod events;
 pub mod export;
 pub mod human;

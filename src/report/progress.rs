@@ -43,3 +43,13 @@ pub fn bar(count: usize) -> ProgressBar {
     bar.enable_steady_tick(Duration::from_millis(100));
     bar
 }
+
+/// Returns a bar on stderr for samples: of `count` where that is known, else of the time that is left.
+pub fn samples(count: Option<u64>) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(count, ProgressDrawTarget::stderr_with_hz(4));
+    let template = if count.is_some() { "{spinner} [{bar:24}] {pos}/{len}{msg}" } else { "{spinner} {pos}{msg}" };
+    let style = ProgressStyle::with_template(template).expect("the template is well formed").progress_chars("=> ");
+    bar.set_style(style);
+    bar.enable_steady_tick(Duration::from_millis(250));
+    bar
+}

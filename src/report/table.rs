@@ -19,6 +19,11 @@ pub fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
+/// Returns the columns of the terminal that stdout is; `None` where it is none.
+pub fn terminal_width() -> Option<u16> {
+    Table::new().width()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

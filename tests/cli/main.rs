@@ -1,5 +1,6 @@
 //! The binary: arguments in; stdout, stderr and the exit status out. Seed and clock are fixed, folders are empty.
 
+mod calibrate;
 mod compaction;
 mod killed;
 mod ledger;

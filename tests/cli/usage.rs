@@ -95,10 +95,10 @@ fn help_lists_the_exit_statuses_and_only_what_is_built() {
     let sandbox = Sandbox::new();
     let (code, help) = sandbox.status(&["--help"]);
     assert_eq!(code, 0);
-    for word in ["in doubt", "130, 143", "rehearse", "replay", "resolve", "ABIDE_CONNECT_TIMEOUT"] {
+    for word in ["in doubt", "130, 143", "rehearse", "calibrate", "replay", "resolve", "ABIDE_CONNECT_TIMEOUT"] {
         assert!(help.contains(word), "{word}");
     }
-    for word in ["calibrate", "completions"] {
+    for word in ["probe", "completions"] {
         assert!(!help.contains(word), "{word}");
     }
     let (code, help) = sandbox.status(&["send", "--help"]);

@@ -1,0 +1,117 @@
+//! The arguments of `abide calibrate`.
+
+use super::{TlsArgs, WayArgs};
+use clap::Args;
+
+const EXAMPLES: &str = "\
+Examples:
+  abide calibrate -p acme /health
+      300 requests, one a second, each on a connection of its own; then the limits that they ask for.
+  abide calibrate -p acme /orders/by-ref/order-1 --over 24h
+      300 requests spread over a day: what five minutes say holds for these five minutes only.
+  abide calibrate https://api.example/ping --rate 5/s --duration 2m --percentile 99.9 --format json
+      Limits by the slowest answer in a thousand, for a machine to read.";
+
+const STATUSES: &str = "\
+Exit status:
+  0   limits are suggested; marked \"at least\" where the evidence is thin
+  2   usage or profile error; nothing was sent
+  8   refused: what was measured carries no suggestion; with --strict also where the evidence is thin
+  130, 143  SIGINT, SIGTERM: what was measured until then is shown
+
+Only safe methods are sent, and nothing is recorded in a ledger. A health page is usually faster than the work itself: \
+ask for what costs the partner as much as your orders do.";
+
+/// `abide calibrate`.
+#[derive(Args, Debug)]
+#[command(after_long_help = format!("{EXAMPLES}\n\n{STATUSES}"))]
+#[command(override_usage = "abide calibrate [OPTIONS] [METHOD] URL|/PATH")]
+pub struct CalibrateArgs {
+    /// The method (GET unless given; safe ones only), and an absolute URL or a path below the profile's base_url
+    #[arg(value_name = "[METHOD] URL|/PATH", num_args = 1.., required = true)]
+    pub target: Vec<String>,
+    /// The partner's rules, whose limits are compared: a name in ./profiles or ~/.config/abide/profiles, or a file
+    #[arg(short, long, value_name = "NAME|PATH")]
+    pub profile: Option<String>,
+    /// What is asked.
+    #[command(flatten)]
+    pub asked: AskedArgs,
+    /// How samples are taken.
+    #[command(flatten)]
+    pub sampling: SamplingArgs,
+    /// What is suggested.
+    #[command(flatten)]
+    pub suggesting: SuggestingArgs,
+    /// By which way.
+    #[command(flatten)]
+    pub way: WayArgs,
+    /// Whom to trust, and what to show.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+}
+
+/// What is asked.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Request")]
+pub struct AskedArgs {
+    /// The method, as an alternative to the first argument
+    #[arg(short = 'X', long = "request", value_name = "METHOD")]
+    pub method: Option<String>,
+    /// A header field, or a file with one per line; repeatable
+    #[arg(short = 'H', long = "header", value_name = "'Name: value'|@FILE")]
+    pub headers: Vec<String>,
+    /// Basic authentication
+    #[arg(short, long, value_name = "USER:PASS")]
+    pub user: Option<String>,
+}
+
+/// How samples are taken.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Sampling (durations: 250ms, 2s, 1m30s, 1h, 14d)")]
+pub struct SamplingArgs {
+    /// How many requests (default 300, unless --duration is given)
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub samples: Option<String>,
+    /// How many of them a second, whatever has become of the ones before (default 1/s)
+    ///
+    /// As many as fit into --timeout may be under way at once, at most 1,000; what is due then is not sent, counted as
+    /// missed, and makes the result a lower bound.
+    #[arg(long, value_name = "N/s", allow_hyphen_values = true)]
+    pub rate: Option<String>,
+    /// How long, in place of a number of requests, or whichever ends first
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Spread the requests over this time, as 24h. The command stays running; Ctrl-C shows what was measured
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, conflicts_with_all = ["rate", "duration", "closed"])]
+    pub over: Option<String>,
+    /// How long to wait for each answer (default 1m): longer than any limit that you want to learn about
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
+    pub timeout: Option<String>,
+    /// Send each request when the one before has come back: stalls of the partner hide themselves
+    #[arg(long)]
+    pub closed: bool,
+    /// With --closed: how many at a time
+    #[arg(long, value_name = "N", requires = "closed", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub jobs: Option<u16>,
+    /// The seed of the moments at which requests leave, to repeat a run
+    #[arg(long, value_name = "N", hide_short_help = true)]
+    pub seed: Option<u64>,
+}
+
+/// What is suggested.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Suggestion")]
+pub struct SuggestingArgs {
+    /// The percentile that the read limit goes by (default 99: one answer in a hundred may come too late)
+    #[arg(long, value_name = "P", allow_hyphen_values = true, conflicts_with = "false_timeouts")]
+    pub percentile: Option<String>,
+    /// The same, said as the share of answers that may come too late: 1% is --percentile 99
+    #[arg(long, value_name = "SHARE%", allow_hyphen_values = true)]
+    pub false_timeouts: Option<String>,
+    /// What is added to the percentile (default 25%, or 50% where less than an hour was measured)
+    #[arg(long, value_name = "SHARE%", allow_hyphen_values = true)]
+    pub headroom: Option<String>,
+    /// Thin evidence is a refusal (8)
+    #[arg(long)]
+    pub strict: bool,
+}

@@ -1,0 +1,220 @@
+//! `abide calibrate`: from samples to limits with their evidence.
+
+mod settings;
+
+use super::args::CalibrateArgs;
+use super::exit::{Exit, Failure};
+use super::signals::Signals;
+use super::{Format, Session, panics, way};
+use crate::report::calibrate::{Calibrated, Planned, document, text};
+use crate::report::json::line;
+use crate::report::{progress, table};
+use abide::engine::suggest::closed::BackFilled;
+use abide::engine::suggest::latencies::NotLatencies;
+use abide::engine::suggest::refusal::{Refusal, refusals};
+use abide::engine::suggest::rounding::show_three_digits;
+use abide::engine::suggest::seen::{Pacing, Seen};
+use abide::engine::suggest::share::Share;
+use abide::engine::suggest::{Suggestion, suggest};
+use abide::engine::units::{show_duration, show_rounded};
+use abide::measure::Tally;
+use abide::measure::sampler::{self, Ended, Pace, Plan};
+use abide::net::WireSettings;
+use abide::net::chance::Chance;
+use abide::net::clock::Interrupt;
+use settings::Settings;
+use std::time::{Duration, Instant};
+
+/// How often percentiles are worked out while samples are taken.
+const REFRESH: Duration = Duration::from_millis(500);
+/// How often something is said where there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(60);
+
+/// Measures, and prints what that asks for.
+///
+/// # Errors
+/// The arguments are wrong, or nothing could be started.
+pub fn run(args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
+    let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
+    let settings = settings::read(args, session, &mut chance)?;
+    panics::hide(&settings.subject.mask);
+    if settings.subject.url.expose().starts_with("https:") {
+        settings.tls.load_ahead();
+    }
+    settings.warnings.iter().for_each(|warning| session.screen.warn(warning));
+    let interrupt = Interrupt::default();
+    let bell = interrupt.clone();
+    let signals = Signals::take(session.screen.clone(), move || bell.set())?;
+    session.screen.talk(&announcement(&settings, session));
+    let runtime = super::runtime()?;
+    let (tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt));
+    // A name lookup may still hang on a thread of its own: nothing waits for it.
+    runtime.shutdown_background();
+    session.screen.calm();
+    let seen = tally.seen(settings.plan.pacing()).map_err(uncounted)?;
+    let result = judged(&seen, ended, &settings);
+    let exit = match (signals.first(), &result) {
+        (Some(signal), _) => Exit::Signal(signal),
+        (None, Err(_)) => Exit::Unmet,
+        (None, Ok(found)) if args.suggesting.strict && !found.weaknesses.is_empty() => Exit::Unmet,
+        (None, Ok(_)) => Exit::Fine,
+    };
+    tell(&settings, session, &Told { tally: &tally, seen: &seen, result, ended }, exit)?;
+    Ok(exit)
+}
+
+/// Takes the samples, and shows how far that is.
+async fn take(args: &CalibrateArgs, settings: &Settings, session: &Session, interrupt: &Interrupt) -> (Tally, Ended) {
+    let wire = || WireSettings {
+        answer_max_bytes: settings.subject.policy.sizes.response_bytes,
+        mask: settings.subject.mask.clone(),
+        wall: session.context.wall_clock(),
+        // A send is a process of its own and looks names up itself.
+        names: way::names(&args.way.resolve).expect("they were read before"),
+        tls: settings.tls.clone(),
+        proxies: settings.proxies.clone(),
+    };
+    if session.wants_spinner() {
+        session.screen.spin(progress::samples(settings.plan.samples));
+    }
+    let (start, mut refreshed, mut said, mut words) = (Instant::now(), None, Duration::ZERO, String::new());
+    let mut watch = |tally: &Tally| {
+        let passed = start.elapsed();
+        if refreshed.is_none_or(|last| passed.saturating_sub(last) >= REFRESH) {
+            refreshed = Some(passed);
+            words = so_far(tally);
+        }
+        session.screen.count(|| words.clone());
+        if !session.wants_spinner() && passed.saturating_sub(said) >= LINE_EVERY {
+            said = passed;
+            session.screen.talk(&format!("{} after {}{words}", tally.ended(), show_rounded(passed)));
+        }
+    };
+    sampler::take(&settings.plan, &settings.subject, &wire, interrupt, &mut watch).await
+}
+
+/// Returns the percentiles so far, and what else was counted.
+fn so_far(tally: &Tally) -> String {
+    let Ok(read) = tally.read.latencies() else { return String::new() };
+    let shown = [Share::P50, Share::P95, Share::P99].map(|share| match read.value(share) {
+        Ok(value) => format!("  p{share} {}", show_three_digits(value)),
+        Err(_) => format!("  p{share} ?"),
+    });
+    let counts = [("given up", read.censored()), ("failed", tally.failures.all()), ("not sent", tally.missed)];
+    let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("  {what} {count}"));
+    shown.into_iter().chain(some).collect()
+}
+
+/// Says what is about to be sent, before a byte leaves.
+fn announcement(settings: &Settings, session: &Session) -> String {
+    let Settings { shown, plan, .. } = settings;
+    let now = session.now().wall;
+    let count = match plan.samples {
+        Some(1) => "1 request".into(),
+        Some(samples) => format!("{samples} requests"),
+        None => "requests".into(),
+    };
+    let pace = match plan.pace {
+        Pace::Open { interval } => format!("one each {}", show_three_digits(interval)),
+        Pace::Closed { jobs, interval } => {
+            let each = interval.map(|interval| format!(", at most one each {}", show_three_digits(interval)));
+            format!("{jobs} at a time{}", each.unwrap_or_default())
+        }
+    };
+    let end = plan.expected().map(|expected| {
+        format!(", until {} ({})", session.local.local(now.after(expected), now), show_rounded(expected))
+    });
+    let under_way = match plan.pacing() {
+        Pacing::Open => format!("; at most {} under way", plan.in_flight_max()),
+        Pacing::Closed => String::new(),
+    };
+    let named = settings.proxies.of(settings.subject.url.expose()).ok().flatten();
+    let by = named.map(|named| format!(" by {}", way::words(named))).unwrap_or_default();
+    format!(
+        "{shown}{by}: {count}, {pace}{}{under_way}; each is given up after {}; seed {}; nothing is recorded",
+        end.unwrap_or_default(),
+        show_duration(plan.timeout),
+        plan.seed
+    )
+}
+
+/// Returns what is suggested, or why nothing is.
+fn judged(seen: &Seen, ended: Ended, settings: &Settings) -> Result<Suggestion, Vec<Refusal>> {
+    if let Ended::FailedInARow(failures) = ended {
+        // That they failed is said, and that so few were answered follows from it.
+        let others = refusals(seen, settings.options.percentile).into_iter();
+        let others = others.filter(|other| !matches!(other, Refusal::Failing(_) | Refusal::FewEvents { .. }));
+        return Err(std::iter::once(Refusal::BrokenOff { failures }).chain(others).collect());
+    }
+    suggest(seen, &settings.options)
+}
+
+fn uncounted(error: NotLatencies) -> Failure {
+    Failure::local(error).while_doing("the samples cannot be counted")
+}
+
+/// What is told.
+struct Told<'a> {
+    tally: &'a Tally,
+    seen: &'a Seen,
+    result: Result<Suggestion, Vec<Refusal>>,
+    ended: Ended,
+}
+
+fn tell(settings: &Settings, session: &Session, told: &Told<'_>, exit: Exit) -> Result<(), Failure> {
+    let Told { tally, seen, result, ended } = told;
+    let now = session.now().wall;
+    let when = tally
+        .first
+        .zip(tally.last)
+        .map(|(first, last)| format!("{} to {}", session.local.local(first, now), session.local.local(last, now)));
+    let filled = match settings.plan.pace {
+        Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
+        Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
+    };
+    let stopped = stopped(*ended);
+    let found = Calibrated {
+        subject: &settings.shown,
+        when: when.as_deref(),
+        waited: Some(settings.plan.timeout),
+        seen,
+        percentile: settings.options.percentile,
+        result: result.as_ref().map_err(Vec::as_slice),
+        stopped: stopped.as_deref(),
+        filled: filled.as_ref(),
+    };
+    session.print(&match session.format {
+        Format::Json => line(&document(&found, &planned(&settings.plan), exit.code())),
+        Format::Text => text(&found, table::terminal_width(), session.stdout_paint),
+    })
+}
+
+/// Returns why a run ended before its time; `None` where it did not.
+fn stopped(ended: Ended) -> Option<String> {
+    match ended {
+        Ended::Done => None,
+        Ended::Interrupted => Some("interrupted; what was under way counts as given up".into()),
+        Ended::FailedInARow(failures) => Some(format!("{failures} requests failed, one after the other")),
+        Ended::FailedAtFirst(failures) => Some(format!("{failures} of the first requests failed")),
+        Ended::LeftAlone(wait) => Some(format!("the partner asked for no more requests for {}", show_rounded(wait))),
+        Ended::SlowedDown(times) => Some(format!("the partner asked {times} times for fewer requests")),
+    }
+}
+
+fn planned(plan: &Plan) -> Planned {
+    let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
+    let interval = match plan.pace {
+        Pace::Open { interval } => Some(interval),
+        Pace::Closed { interval, .. } => interval,
+    };
+    Planned {
+        source: "live".into(),
+        pacing: Some(if plan.pacing() == Pacing::Open { "open" } else { "closed" }),
+        samples: plan.samples,
+        rate_per_s: interval.map(|interval| 1.0 / interval.as_secs_f64()),
+        duration_ms: plan.duration.map(ms),
+        timeout_ms: Some(ms(plan.timeout)),
+        in_flight_max: Some(plan.in_flight_max()),
+        seed: Some(plan.seed),
+    }
+}

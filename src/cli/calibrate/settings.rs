@@ -1,0 +1,206 @@
+//! The arguments of a calibration, read once.
+
+use super::super::args::{CalibrateArgs, Payload, SamplingArgs, SuggestingArgs};
+use super::super::exit::Failure;
+use super::super::plan::{profile_of, uncomposed};
+use super::super::trust::{self, First};
+use super::super::way::{self, Way};
+use super::super::{Session, request};
+use abide::engine::facts::Why;
+use abide::engine::operation::{Header, Request};
+use abide::engine::policy::{KeyPlace, Policy};
+use abide::engine::proxy::Proxies;
+use abide::engine::secret::Secret;
+use abide::engine::suggest::distribution::MOST_SAMPLES;
+use abide::engine::suggest::seen::Options;
+use abide::engine::suggest::share::{Headroom, NotAShare, Share};
+use abide::engine::units::{parse_duration, parse_rate};
+use abide::measure::sampler::{Pace, Plan, Subject};
+use abide::net::Tls;
+use abide::net::chance::Chance;
+use abide::profile::compose::{Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
+use abide::store::jsonl::this_process;
+use std::fmt::Display;
+use std::time::Duration;
+use url::Url;
+
+/// How many requests are made where nothing else is said: one more than the fewest that bound a p99.
+///
+/// Source: product.md section 6; latency.md 3.2.
+const SAMPLES: u64 = 300;
+/// How many a second.
+///
+/// Source: product.md section 6.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// How long an answer is waited for.
+///
+/// Source: latency.md 3.2.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// What was asked for.
+#[derive(Debug)]
+pub struct Settings {
+    /// What is asked.
+    pub subject: Subject,
+    /// The same for people, secrets masked.
+    pub shown: String,
+    /// How samples are taken.
+    pub plan: Plan,
+    /// What is suggested.
+    pub options: Options,
+    /// Whom to trust on https, and what to show.
+    pub tls: Tls,
+    /// Which proxies are passed by.
+    pub proxies: Proxies,
+    /// What to warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the arguments.
+///
+/// # Errors
+/// Whatever is wrong with them or with the profile; nothing was sent.
+pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Settings, Failure> {
+    let plan = sampling(&args.sampling, session, chance)?;
+    let (percentile, headroom) = suggesting(&args.suggesting)?;
+    if args.way.location {
+        return Err(Failure::usage("-L: samples follow no redirect").hint("give the address that it leads to"));
+    }
+    let profile = profile_of(args.profile.as_deref(), session)?;
+    let payload = Payload {
+        method: args.asked.method.clone(),
+        headers: args.asked.headers.clone(),
+        data: None,
+        json: None,
+        user: args.asked.user.clone(),
+    };
+    let wanted = request::read(&args.target, &payload)?;
+    let now = session.now().wall;
+    let headers = wanted.headers.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
+    let draft = Draft {
+        method: wanted.method,
+        target: wanted.target,
+        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
+        user: wanted.user.as_deref().map(Secret::new),
+        body: None,
+        json: false,
+        key: KeySource::Made(chance.key(now).as_str().to_owned()),
+        key_header: None,
+        account: None,
+        deadline: None,
+        valid_until: None,
+        max_attempts: None,
+        timeouts: TimeoutFlags::default(),
+        now,
+        why: Why::Send,
+        owner: this_process(),
+    };
+    let mut composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let (request, policy) = (&composed.operation.request, composed.policy);
+    if !policy.method.is_safe() {
+        let refusal = format!("{} may be executed: calibrate sends GET, HEAD, OPTIONS and TRACE only", policy.method);
+        return Err(Failure::usage(refusal).hint("measure a GET that costs the partner as much as your orders do"));
+    }
+    let tls = trust::of(profile.as_ref(), args.tls.paths().as_ref(), First::Flags, session)?;
+    let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
+    way.to(request.url.sent.expose())?;
+    way.proxies.hide(&mut composed.mask);
+    way::names(&args.way.resolve)?;
+    let options = Options { percentile, headroom, overall: None, timeouts: policy.timeouts, retry: policy.retry };
+    let shown = format!("{} {}", policy.method, keyless(&request.url.shown, &policy));
+    let subject = Subject {
+        url: Secret::new(&keyless(request.url.sent.expose(), &policy)),
+        headers: unkeyed(request, &policy).into(),
+        json: wants_json(request),
+        mask: composed.mask,
+        policy,
+    };
+    let warnings = [wanted.warnings, way.warnings].concat();
+    Ok(Settings { subject, shown, plan, options, tls, proxies: way.proxies, warnings })
+}
+
+/// Returns the header fields without the key: a repeated one may be answered from the partner's store.
+///
+/// Source: latency.md 3.12.
+fn unkeyed(request: &Request, policy: &Policy) -> Vec<Header> {
+    let is_key = |header: &Header| match &policy.idempotency.place {
+        KeyPlace::Header(Some(name)) => header.name.eq_ignore_ascii_case(name),
+        KeyPlace::Header(None) | KeyPlace::Query(_) | KeyPlace::Body => false,
+    };
+    request.headers.iter().filter(|header| !is_key(header)).cloned().collect()
+}
+
+/// Returns a URL without the key, which stands last in its query.
+fn keyless(url: &str, policy: &Policy) -> String {
+    let (KeyPlace::Query(_), Ok(mut parsed)) = (&policy.idempotency.place, Url::parse(url)) else {
+        return url.to_owned();
+    };
+    let query = parsed.query().and_then(|query| query.rsplit_once('&')).map(|(before, _)| before.to_owned());
+    parsed.set_query(query.as_deref());
+    parsed.into()
+}
+
+fn wants_json(request: &Request) -> bool {
+    let accepts = |header: &Header| header.name.eq_ignore_ascii_case("accept");
+    request.headers.iter().filter(|header| accepts(header)).any(|header| header.value.shown.contains("json"))
+}
+
+fn sampling(args: &SamplingArgs, session: &Session, chance: &mut Chance) -> Result<Plan, Failure> {
+    let (duration, over) = (duration("duration", &args.duration)?, duration("over", &args.over)?);
+    let samples = match given("samples", &args.samples, |text| text.parse::<u64>().map_err(|_| "not a number"))? {
+        None => duration.is_none().then_some(SAMPLES),
+        Some(samples @ 1..=MOST_SAMPLES) => Some(samples),
+        Some(samples) => {
+            return Err(Failure::usage(format!("--samples {samples}: from 1 to {MOST_SAMPLES}, such as 300")));
+        }
+    };
+    let rate = given("rate", &args.rate, parse_rate)?.map(|rate| Duration::from_secs_f64(1.0 / rate));
+    let spread = over.zip(samples).map(|(over, samples)| over.div_f64(samples as f64));
+    let pace = match args.closed {
+        true => Pace::Closed { jobs: args.jobs.unwrap_or(1), interval: rate },
+        false => Pace::Open { interval: rate.or(spread).unwrap_or(INTERVAL) },
+    };
+    if spread.is_some_and(|interval| interval < Duration::from_millis(1)) {
+        return Err(Failure::usage("--over: these are more than a thousand requests a second"));
+    }
+    let timeout = self::duration("timeout", &args.timeout)?.unwrap_or(TIMEOUT);
+    let seed = args.seed.or(session.context.seed).unwrap_or_else(|| {
+        // Short enough to be typed again.
+        (abide::drive::Entropy::draw(chance) * f64::from(u32::MAX)) as u64
+    });
+    Ok(Plan { pace, samples, duration, timeout, seed })
+}
+
+fn suggesting(args: &SuggestingArgs) -> Result<(Share, Option<Headroom>), Failure> {
+    let percentile = match (&args.percentile, &args.false_timeouts) {
+        (Some(text), _) => Share::parse_percentile(text).map_err(|why| percentile_refused(text, &why))?,
+        (None, Some(text)) => {
+            given("false-timeouts", &Some(text.clone()), Share::parse_percent)?.map_or(Share::P99, Share::complement)
+        }
+        (None, None) => Share::P99,
+    };
+    Ok((percentile, given("headroom", &args.headroom, Headroom::parse)?))
+}
+
+fn percentile_refused(text: &str, why: &NotAShare) -> Failure {
+    match why {
+        NotAShare::Below { meant, .. } if &**meant != "0" => {
+            Failure::usage(format!("--percentile {text}: percentiles are counted from 1 to 100"))
+                .hint(format!("did you mean {meant}?"))
+        }
+        why => Failure::usage(format!("--percentile: {why}")),
+    }
+}
+
+fn duration(flag: &str, text: &Option<String>) -> Result<Option<Duration>, Failure> {
+    given(flag, text, parse_duration)
+}
+
+fn given<T, E: Display>(
+    flag: &str,
+    text: &Option<String>,
+    read: impl Fn(&str) -> Result<T, E>,
+) -> Result<Option<T>, Failure> {
+    let Some(text) = text else { return Ok(None) };
+    read(text).map(Some).map_err(|why| Failure::usage(format!("--{flag} {text}: {why}")))
+}

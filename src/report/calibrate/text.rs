@@ -1,0 +1,186 @@
+//! What a calibration found, for people.
+
+use super::super::paint::Paint;
+use super::super::table::table;
+use super::Calibrated;
+use super::ladder::ladder;
+use abide::engine::suggest::Suggestion;
+use abide::engine::suggest::consequences::Consequences;
+use abide::engine::suggest::evidence::{Evidence, Grade};
+use abide::engine::suggest::formula::Proposal;
+use abide::engine::suggest::ranks::{Rate, least_samples};
+use abide::engine::suggest::refusal::{Refusal, Weakness};
+use abide::engine::suggest::rounding::show_three_digits;
+use abide::engine::suggest::seen::Failures;
+use abide::engine::suggest::share::Share;
+use abide::engine::units::show_duration;
+
+/// The picture is never narrower or wider, in columns.
+///
+/// Source: latency.md 3.11.
+const WIDTH: std::ops::RangeInclusive<usize> = 80..=100;
+
+/// Returns all of it; `width` is that of the terminal, where there is one.
+pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String {
+    let width = usize::from(width.unwrap_or(0)).clamp(*WIDTH.start(), *WIDTH.end());
+    let mut parts = vec![head(found, paint)];
+    if found.seen.read.samples() > 0 {
+        parts.push(picture(found, width));
+    }
+    match found.result {
+        Ok(suggestion) => {
+            parts.push(limits(found, suggestion, paint));
+            parts.push(consequences(suggestion));
+        }
+        Err(reasons) => parts.push(refused(found, reasons, paint)),
+    }
+    if found.seen.read.samples() > 0 {
+        parts.push(grade(found, &found.evidence()));
+    }
+    parts.join("\n\n")
+}
+
+fn head(found: &Calibrated<'_>, paint: Paint) -> String {
+    let seen = found.seen;
+    let mut counts = vec![format!("{} answers", seen.read.events())];
+    let given_up = seen.read.censored().max(seen.whole.censored());
+    if given_up > 0 {
+        let after = found.waited.map(|waited| format!(" after {}", show_duration(waited))).unwrap_or_default();
+        counts.push(format!("{given_up} given up{after}"));
+    }
+    if seen.failures.all() > 0 {
+        counts.push(format!("{} failed ({})", seen.failures.all(), failures(&seen.failures)));
+    }
+    if seen.missed > 0 {
+        counts.push(format!("{} not sent in time", seen.missed));
+    }
+    let when = found.when.map(|when| format!(", {when}")).unwrap_or_default();
+    let mut lines = vec![format!("{}: {}{when}", paint.bold(found.subject), counts.join(", "))];
+    lines.extend(found.stopped.map(|why| format!("{}: {why}", paint.yellow("stopped early"))));
+    lines.join("\n")
+}
+
+fn failures(failures: &Failures) -> String {
+    let Failures { refused, name, tls, reset, limited, client_error, server_error, unexpected } = *failures;
+    let kinds = [
+        (refused, "no connection"),
+        (name, "name not found"),
+        (tls, "TLS"),
+        (reset, "connection broken"),
+        (limited, "429 too many requests"),
+        (client_error, "4xx"),
+        (server_error, "5xx"),
+        (unexpected, "not a success"),
+    ];
+    let some = kinds.into_iter().filter(|(count, _)| *count > 0);
+    some.map(|(count, what)| format!("{what} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+fn picture(found: &Calibrated<'_>, width: usize) -> String {
+    let limit = found.result.ok().map(|suggestion| suggestion.read.proposed);
+    let minutes = found.evidence().minutes;
+    let drawn = ladder(&found.seen.read, minutes, &found.percentiles(), limit, width);
+    let mut legend = vec!["● measured", "├ ┤ where it lies, 95 % sure", "▶ end unknown"];
+    legend.extend(limit.is_some().then_some("┃ new read limit"));
+    let filled = found.filled.and_then(|filled| {
+        let value = filled.value(found.percentile).ok()?;
+        let words = "with the requests that waited for a slow one, of which nothing is certain";
+        Some(format!("\n  p{} {} {words}", found.percentile, show_three_digits(value)))
+    });
+    format!("{drawn}\n  {}{}", legend.join("   "), filled.unwrap_or_default())
+}
+
+fn limits(found: &Calibrated<'_>, suggestion: &Suggestion, paint: Paint) -> String {
+    let thin = found.is_thin();
+    let title = if thin { "Suggested limits: at least, since the evidence is thin" } else { "Suggested limits" };
+    let stages = [
+        ("connect", &suggestion.connect),
+        ("read", &suggestion.read),
+        ("attempt", &suggestion.attempt),
+        ("overall", &suggestion.overall),
+    ];
+    let rows = stages.map(|(name, Proposal { current, proposed, formula, .. })| {
+        vec![name.to_owned(), show_duration(*current), show_duration(*proposed), formula.to_string()]
+    });
+    let lines = table(&["limit", "now", if thin { "at least" } else { "new" }, "why"], rows.into());
+    let mut text = format!("{}\n{}", paint.bold(title), indented(&lines));
+    if let Some(slowest) = found.seen.read.slowest().filter(|slowest| *slowest > suggestion.read.proposed) {
+        text += &format!("\n  the slowest answer took {}: it would be given up", show_three_digits(slowest));
+    }
+    let attempts = &suggestion.attempts;
+    if attempts.startable < attempts.configured {
+        text += &format!(
+            "\n  of {} attempts {} can start when all before take as long as they may",
+            attempts.configured, attempts.startable
+        );
+    }
+    for warning in &suggestion.warnings {
+        text += &format!("\n  {} {warning}", paint.yellow("warning:"));
+    }
+    text
+}
+
+fn consequences(suggestion: &Suggestion) -> String {
+    let (before, after) = (&suggestion.before, &suggestion.after);
+    let row = |words: &str, of: &dyn Fn(&Consequences) -> String| vec![words.to_owned(), of(before), of(after)];
+    let rows = vec![
+        row("end in doubt after the first attempt", &|of| short(of.doubt_per_thousand)),
+        row("are done in time, if attempts fail independently", &|of| short(of.done * 1_000.0)),
+        row("attempts for each, on average", &|of| short(of.attempts_expected)),
+        row("longest time for one", &|of| show_duration(of.longest)),
+        row("load on a partner that answers nobody", &|of| format!("{} x", of.outage_load)),
+    ];
+    let lines = table(&["of 1,000 operations", "now", "new"], rows);
+    let Rate { hits, of } = after.false_timeouts;
+    let (low, high) = (after.false_timeouts.lower(Share::CONFIDENCE), after.false_timeouts.upper(Share::CONFIDENCE));
+    let range = format!("{} % to {} % of all, 95 % sure for each end", short(low * 100.0), short(high * 100.0));
+    format!("{}\n  too late for the new read limit: {hits} of {of} answers, which means {range}", indented(&lines))
+}
+
+/// Returns a number with as many decimals as it needs: 0, 0.27, 10, 999.9.
+fn short(number: f64) -> String {
+    let decimals = if number.abs() >= 100.0 { 1 } else { 2 };
+    let text = format!("{number:.decimals$}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn indented(lines: &str) -> String {
+    lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}
+
+fn refused(found: &Calibrated<'_>, reasons: &[Refusal], paint: Paint) -> String {
+    let mut lines = vec![paint.bold("No limits are suggested")];
+    for reason in reasons {
+        lines.push(format!("  {reason}"));
+        lines.push(format!("    {}", reason.hint()));
+    }
+    let (samples, needed) = (found.seen.read.samples(), least_samples(found.percentile, Share::CONFIDENCE));
+    if samples < needed {
+        lines.push(format!("  n = {samples}: an upper bound of p{} takes {needed} samples", found.percentile));
+    }
+    lines.join("\n")
+}
+
+/// Returns what the samples stand for, and what to do for more.
+fn grade(found: &Calibrated<'_>, evidence: &Evidence) -> String {
+    let own = found.when.unwrap_or("their own time");
+    let words = match evidence.grade {
+        Grade::Snapshot => format!("a snapshot: it describes {own} only, and says nothing about other hours"),
+        Grade::Hours => "some hours: other hours of the day may be slower".into(),
+        Grade::Day => "a day: other days may be slower".into(),
+        Grade::Weeks => "weeks, with every hour of the day".into(),
+    };
+    let minutes = match evidence.minutes {
+        1 => "1 minute".into(),
+        minutes => format!("{minutes} minutes"),
+    };
+    let counted = evidence.span.map(|_| format!(" ({} samples in {minutes})", evidence.samples()));
+    let mut lines = vec![format!("Evidence: {words}{}", counted.unwrap_or_default())];
+    let weaknesses = found.result.map(|suggestion| suggestion.weaknesses.as_slice()).unwrap_or_default();
+    let others = weaknesses.iter().filter(|weakness| !matches!(weakness, Weakness::Snapshot { span: Some(_) }));
+    lines.extend(others.map(|weakness| format!("  {weakness}")));
+    if evidence.grade < Grade::Day && found.result.is_ok() {
+        lines.push("  for limits that hold: take the samples over a day, with --over 24h".into());
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,152 @@
+//! `abide calibrate`: what it announces, says and ends with.
+
+use crate::sandbox::{Host, Sandbox, filters};
+use abide::rehearse::partner::{Act, Reply, Script, Turn};
+use insta::assert_snapshot;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+fn fine() -> Script {
+    Script::always(Turn::not_done(Act::Answer(Reply::json(200, "{}"))))
+}
+
+fn answers(status: u16) -> Script {
+    Script::always(Turn::not_done(Act::Answer(Reply::status(status))))
+}
+
+/// Returns what a run says as JSON, and its status.
+fn measured(sandbox: &Sandbox, args: &[&str]) -> (i32, Value) {
+    let (code, text) = sandbox.status(&[&["calibrate", "--format", "json", "-q"], args].concat());
+    (code, serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}")))
+}
+
+const QUICK: [&str; 6] = ["--samples", "40", "--rate", "400/s", "--timeout", "5s"];
+
+#[test]
+fn a_run_is_announced_and_suggests_limits_with_their_evidence() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(fine()));
+    let url = host.url("/ping?api_key=sk-live-77aa");
+    let output = sandbox.abide(&[&["calibrate", &url], &QUICK[..]].concat()).output().expect("the binary runs");
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{text}{said}");
+    insta::with_settings!({filters => filters()}, { assert_snapshot!(said, @"GET http://127.0.0.1:[PORT]/ping?api_key=***: 40 requests, one each 2.5ms, until 10:00:01 (100ms); at most 1000 under way; each is given up after [TIME]; seed 7; nothing is recorded"); });
+    for words in [
+        "40 answers, 10:00:00 to 10:00:00",
+        "answered after",
+        "p99 ",
+        "Suggested limits: at least, since the evidence is thin",
+        "connect  3s",
+        "OF 1,000 OPERATIONS",
+        "Evidence: a snapshot: it describes 10:00:00 to 10:00:00 only",
+        "40 samples bound p92.8 at best: 259 more are needed",
+    ] {
+        assert!(text.contains(words), "{words} is not in\n{text}");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    assert!(!format!("{text}{said}").contains("sk-live-77aa"));
+    let seen = host.seen();
+    assert_eq!((seen.connections, seen.whole), (40, 40), "each sample is cold");
+    assert!(seen.requests.iter().all(|request| request.key().is_none()), "a sample is no operation");
+    assert!(!sandbox.path().join(".local").exists(), "nothing is recorded");
+}
+
+#[test]
+fn machines_get_the_same_facts_and_null_for_what_is_not_known() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(fine()));
+    let (code, found) = measured(&sandbox, &[&[&*host.url("/ping")], &QUICK[..]].concat());
+    assert_eq!((code, &found["schema"], &found["exit"]), (0, &"abide.calibrate/1".into(), &0.into()));
+    assert_eq!(found["counts"]["answered"], 40);
+    assert_eq!(found["evidence"]["grade"], "snapshot");
+    assert_eq!(found["evidence"]["samples_needed"], 299);
+    assert_eq!(found["suggestion"]["at_least"], true);
+    assert_eq!(found["plan"]["seed"], 7);
+    assert_eq!(found["plan"]["pacing"], "open");
+    let p99 = &found["stages"]["read"]["percentiles"][2];
+    assert_eq!((&p99["percentile"], &p99["bound_ms"]), (&"99".into(), &Value::Null));
+    assert!(p99["value_ms"].as_f64().is_some_and(|ms| ms > 0.0), "{p99}");
+    assert_eq!(found["back_filled"], Value::Null);
+}
+
+#[test]
+fn thin_evidence_is_refused_with_strict() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(fine()));
+    let (code, found) = measured(&sandbox, &[&[&*host.url("/ping"), "--strict"], &QUICK[..]].concat());
+    assert_eq!((code, &found["suggestion"]["at_least"]), (8, &true.into()));
+}
+
+#[test]
+fn a_partner_that_fails_is_left_alone_and_nothing_is_suggested() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(answers(404)));
+    let args = ["calibrate", &host.url("/ping"), "--closed", "--samples", "100"];
+    let text = sandbox.run(&args);
+    insta::with_settings!({filters => filters()}, { assert_snapshot!(text, @"
+    GET http://127.0.0.1:[PORT]/ping: 0 answers, 5 failed (4xx 5), 10:00:00 to 10:00:00
+    stopped early: 5 requests failed, one after the other
+
+    No limits are suggested
+      the last 5 requests failed
+        find out why requests fail before measuring how long they take
+      5 of 5 requests got a 4xx: this measures an error page
+        check the URL, the credentials and the headers: errors are answered fast
+      n = 0: an upper bound of p99 takes 299 samples
+    ----- stderr
+    GET http://127.0.0.1:[PORT]/ping: 100 requests, 1 at a time; each is given up after 1m; seed 7; nothing is recorded
+    ----- exit 8
+    "); });
+    assert_eq!(host.seen().whole, 5);
+}
+
+#[test]
+fn a_time_out_is_given_up_and_never_a_fast_answer() {
+    let turns: Vec<Turn> = (0..30).map(|_| Turn::not_done(Act::Answer(Reply::json(200, "{}")))).collect();
+    let script = Script::first(turns, Turn::not_done(Act::Hang));
+    let (sandbox, host) = (Sandbox::new(), Host::start(script));
+    let args = [&*host.url("/ping"), "--closed", "--samples", "32", "--timeout", "200ms"];
+    let (code, found) = measured(&sandbox, &args);
+    assert_eq!((code, &found["counts"]["given_up"], &found["suggestion"]), (8, &2.into(), &Value::Null));
+    let p99 = &found["stages"]["read"]["percentiles"][2];
+    assert_eq!(p99["value_ms"], Value::Null);
+    assert!(p99["at_least_ms"].as_f64().is_some_and(|ms| (199.0..400.0).contains(&ms)), "{p99}");
+}
+
+#[test]
+fn what_is_no_calibration_is_refused_with_a_sentence() {
+    let sandbox = Sandbox::new();
+    let url = "http://127.0.0.1:9/ping";
+    let refusal = |args: &[&str]| sandbox.run(&[&["calibrate"], args].concat());
+    let cases: [(&[&str], &str); 9] = [
+        (&["POST", url], "POST may be executed"),
+        (&[url, "--percentile", "0.999"], "did you mean 99.9?"),
+        (&[url, "--percentile", "100"], "too large"),
+        (&[url, "--headroom", "25"], "--headroom 25: "),
+        (&[url, "--false-timeouts", "0"], "--false-timeouts 0: "),
+        (&[url, "--rate", "0/s"], "--rate 0/s: "),
+        (&[url, "--samples", "0"], "--samples 0: from 1"),
+        (&[url, "--timeout", "5"], "--timeout 5: "),
+        (&[url, "-L"], "follow no redirect"),
+    ];
+    for (args, expected) in cases {
+        let said = refusal(args);
+        assert!(said.contains(expected) && said.ends_with("exit 2"), "{args:?}: {said}");
+    }
+    let said = refusal(&[url, "--write"]);
+    assert!(said.contains("`abide calibrate --write` is not built yet") && said.ends_with("exit 2"), "{said}");
+}
+
+#[test]
+fn an_interruption_shows_what_was_measured_and_leaves_with_130() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(Script::always(Turn::not_done(Act::Hang))));
+    let mut command = sandbox.abide(&["calibrate", &host.url("/ping"), "--closed"]);
+    let mut run = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut said = String::new();
+    let mut stderr = BufReader::new(run.stderr.take().expect("piped"));
+    stderr.read_line(&mut said).expect("it announces itself");
+    kill(Pid::from_raw(run.id().try_into().expect("a pid")), Signal::SIGINT).expect("ours");
+    let output = run.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(130), "{said}{text}");
+    assert!(text.contains("stopped early: interrupted") && text.contains("No limits are suggested"), "{text}");
+}
