@@ -81,7 +81,7 @@ fn hash(image: &Image) -> u64 {
 fn whenever_the_power_is_cut_the_next_process_finds_what_was_promised() {
     let mut states = 0;
     for workload in work::ALL {
-        for seed in 0..bounded(1, 20) as u64 {
+        for seed in 0..bounded(1, 8) as u64 {
             let survey = survey(workload, Deaf::Never, seed);
             assert!(survey.losses.is_empty(), "{} losses, such as {:#?}", survey.losses.len(), survey.losses.first());
             states += survey.states;

@@ -37,9 +37,11 @@ fn survey(workload: Workload, step: usize) -> Survey {
         (Kind::Short, true),
     ];
     for (way, (kind, lasts)) in ways.into_iter().enumerate() {
-        // Another part of the calls for each way.
-        for at in (way % step..calls.len()).step_by(step) {
-            if kind == Kind::Short && calls[at] != "write" {
+        for (at, call) in calls.iter().enumerate() {
+            // Every sync fails once; of the other calls each way takes another part.
+            let is_sync = call.starts_with("sync") && kind == Kind::Broken && !lasts;
+            let is_due = is_sync || at % step == way % step;
+            if !is_due || (kind == Kind::Short && *call != "write") {
                 continue;
             }
             let fault = Fault { kind, at, lasts };
