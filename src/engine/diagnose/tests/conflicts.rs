@@ -162,3 +162,34 @@ fn a_clock_that_would_end_their_own_certificate_is_theirs() {
     seen.setup.clock_step = Some(ms(60_000));
     assert_eq!(verdict(&seen), ("ours", "clock.skew"));
 }
+
+#[test]
+fn what_a_proxy_acknowledges_the_partner_need_not_have() {
+    let mut seen = unanswered(SILENCE, Some(acknowledged()));
+    seen.addresses[0].tls = None;
+    assert_eq!(diagnose(&seen).confidence, Confidence::High);
+    seen.exchange.as_mut().expect("an exchange").via = Via::Forward;
+    let found = diagnose(&seen);
+    assert_eq!((found.code, found.confidence), (Code::AppSilent, Confidence::Medium));
+    assert_eq!(found.because[1], "253 of 253 bytes acknowledged, 0 segments resent, by the proxy");
+}
+
+#[test]
+fn a_body_that_our_own_deadline_ended_is_not_called_stalled() {
+    let stalled = Answer { ending: Ending::Cut(Fault::TimedOut(Limit::Deadline)), ..answer(200, &[], "{") };
+    let mut seen = Observations { exchange: Some(exchange(Outcome::Answered(stalled), ms(180))), ..well() };
+    assert_eq!(verdict(&seen), ("theirs", "http.body_stalled"));
+    seen.deadline_reached = Some(Stage::Body);
+    assert_eq!(verdict(&seen), ("unclear", "probe.deadline"));
+}
+
+#[test]
+fn what_this_machine_could_not_do_comes_before_what_the_network_says() {
+    for (fault, expected) in [
+        (Fault::Unbuildable, ("configuration", "setup.usage")),
+        (Fault::LocalResources, ("ours", "local.resources")),
+        (Fault::Suspended, ("unclear", "local.suspended")),
+    ] {
+        assert_eq!(verdict(&unanswered(fault, Some(lost()))), expected);
+    }
+}
