@@ -174,8 +174,8 @@ fn grade(found: &Calibrated<'_>, evidence: &Evidence) -> String {
         1 => "1 minute".into(),
         minutes => format!("{minutes} minutes"),
     };
-    let counted = evidence.span.map(|_| format!(" ({} samples in {minutes})", evidence.samples()));
-    let mut lines = vec![format!("Evidence: {words}{}", counted.unwrap_or_default())];
+    let mut lines = vec![format!("Evidence: {words}")];
+    lines.extend(evidence.span.map(|_| format!("  {} samples in {minutes}", evidence.samples())));
     let weaknesses = found.result.map(|suggestion| suggestion.weaknesses.as_slice()).unwrap_or_default();
     let others = weaknesses.iter().filter(|weakness| !matches!(weakness, Weakness::Snapshot { span: Some(_) }));
     lines.extend(others.map(|weakness| format!("  {weakness}")));
