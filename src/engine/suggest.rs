@@ -31,6 +31,7 @@ pub mod formula;
 pub mod latencies;
 pub mod quantile;
 pub mod ranks;
+pub mod recorded;
 pub mod refusal;
 pub mod rounding;
 pub mod rules;
