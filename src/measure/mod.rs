@@ -7,6 +7,7 @@ mod counted;
 pub mod hgrm;
 pub mod hlog;
 pub mod sampler;
+pub mod samples;
 mod schedule;
 mod tally;
 
