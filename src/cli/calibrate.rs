@@ -1,11 +1,12 @@
 //! `abide calibrate`: from samples to limits with their evidence.
 
+mod imported;
 mod settings;
 
 use super::args::CalibrateArgs;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
-use super::{Format, Session, panics, way};
+use super::{Format, Session, way};
 use crate::report::calibrate::{Calibrated, Planned, document, text};
 use crate::report::json::line;
 use crate::report::{progress, table};
@@ -13,7 +14,7 @@ use abide::engine::suggest::closed::BackFilled;
 use abide::engine::suggest::latencies::NotLatencies;
 use abide::engine::suggest::refusal::{Refusal, refusals};
 use abide::engine::suggest::rounding::show_three_digits;
-use abide::engine::suggest::seen::{Pacing, Seen};
+use abide::engine::suggest::seen::{Options, Pacing, Seen};
 use abide::engine::suggest::share::Share;
 use abide::engine::suggest::{Suggestion, suggest};
 use abide::engine::units::{show_duration, show_rounded};
@@ -22,6 +23,7 @@ use abide::measure::sampler::{self, Ended, Pace, Plan};
 use abide::net::WireSettings;
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
+use nix::sys::signal::Signal;
 use settings::Settings;
 use std::time::{Duration, Instant};
 
@@ -30,14 +32,21 @@ const REFRESH: Duration = Duration::from_millis(500);
 /// How often something is said where there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(60);
 
-/// Measures, and prints what that asks for.
+/// Measures, or reads what was measured, and prints what that asks for.
 ///
 /// # Errors
 /// The arguments are wrong, or nothing could be started.
 pub fn run(args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
     let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
-    let settings = settings::read(args, session, &mut chance)?;
-    panics::hide(&settings.subject.mask);
+    match &args.source.samples_file {
+        Some(name) => imported::file(name, args, session, &mut chance),
+        None if args.source.from_ledger => imported::ledger(args, session, &mut chance),
+        None => measure(args, session, &mut chance),
+    }
+}
+
+fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
+    let settings = settings::read(args, session, chance)?;
     if settings.subject.url.expose().starts_with("https:") {
         settings.tls.load_ahead();
     }
@@ -51,16 +60,69 @@ pub fn run(args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
-    let seen = tally.seen(settings.plan.pacing()).map_err(uncounted)?;
-    let result = judged(&seen, ended, &settings);
-    let exit = match (signals.first(), &result) {
+    let plan = &settings.plan;
+    let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
+    let found = Found {
+        shown: &settings.shown,
+        when: when(&tally, session),
+        waited: Some(plan.timeout),
+        result: judged(&seen, ended, &settings),
+        seen: &seen,
+        options: &settings.options,
+        stopped: stopped(ended),
+        filled: match plan.pace {
+            Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
+            Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
+        },
+        planned: planned(plan),
+    };
+    finish(&found, args, session, signals.first())
+}
+
+/// What was found, wherever it came from.
+struct Found<'a> {
+    /// What was measured, secrets masked.
+    shown: &'a str,
+    when: Option<String>,
+    waited: Option<Duration>,
+    result: Result<Suggestion, Vec<Refusal>>,
+    seen: &'a Seen,
+    options: &'a Options,
+    stopped: Option<String>,
+    filled: Option<BackFilled>,
+    planned: Planned,
+}
+
+/// Prints what was found, and returns the status to leave with.
+fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session, signal: Option<Signal>) -> Result<Exit, Failure> {
+    let exit = match (signal, &found.result) {
         (Some(signal), _) => Exit::Signal(signal),
         (None, Err(_)) => Exit::Unmet,
         (None, Ok(found)) if args.suggesting.strict && !found.weaknesses.is_empty() => Exit::Unmet,
         (None, Ok(_)) => Exit::Fine,
     };
-    tell(&settings, session, &Told { tally: &tally, seen: &seen, result, ended }, exit)?;
+    let shown = Calibrated {
+        subject: found.shown,
+        when: found.when.as_deref(),
+        waited: found.waited,
+        seen: found.seen,
+        percentile: found.options.percentile,
+        result: found.result.as_ref().map_err(Vec::as_slice),
+        stopped: found.stopped.as_deref(),
+        filled: found.filled.as_ref(),
+    };
+    session.print(&match session.format {
+        Format::Json => line(&document(&shown, &found.planned, exit.code())),
+        Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
+    })?;
     Ok(exit)
+}
+
+/// Returns when samples were taken, in local time; `None` where there is none.
+fn when(tally: &Tally, session: &Session) -> Option<String> {
+    let now = session.now().wall;
+    let (first, last) = tally.first.zip(tally.last)?;
+    Some(format!("{} to {}", session.local.local(first, now), session.local.local(last, now)))
 }
 
 /// Takes the samples, and shows how far that is.
@@ -151,42 +213,6 @@ fn judged(seen: &Seen, ended: Ended, settings: &Settings) -> Result<Suggestion, 
 
 fn uncounted(error: NotLatencies) -> Failure {
     Failure::local(error).while_doing("the samples cannot be counted")
-}
-
-/// What is told.
-struct Told<'a> {
-    tally: &'a Tally,
-    seen: &'a Seen,
-    result: Result<Suggestion, Vec<Refusal>>,
-    ended: Ended,
-}
-
-fn tell(settings: &Settings, session: &Session, told: &Told<'_>, exit: Exit) -> Result<(), Failure> {
-    let Told { tally, seen, result, ended } = told;
-    let now = session.now().wall;
-    let when = tally
-        .first
-        .zip(tally.last)
-        .map(|(first, last)| format!("{} to {}", session.local.local(first, now), session.local.local(last, now)));
-    let filled = match settings.plan.pace {
-        Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
-        Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
-    };
-    let stopped = stopped(*ended);
-    let found = Calibrated {
-        subject: &settings.shown,
-        when: when.as_deref(),
-        waited: Some(settings.plan.timeout),
-        seen,
-        percentile: settings.options.percentile,
-        result: result.as_ref().map_err(Vec::as_slice),
-        stopped: stopped.as_deref(),
-        filled: filled.as_ref(),
-    };
-    session.print(&match session.format {
-        Format::Json => line(&document(&found, &planned(&settings.plan), exit.code())),
-        Format::Text => text(&found, table::terminal_width(), session.stdout_paint),
-    })
 }
 
 /// Returns why a run ended before its time; `None` where it did not.

@@ -150,3 +150,66 @@ fn an_interruption_shows_what_was_measured_and_leaves_with_130() {
     assert_eq!(output.status.code(), Some(130), "{said}{text}");
     assert!(text.contains("stopped early: interrupted") && text.contains("No limits are suggested"), "{text}");
 }
+
+/// Returns the value of a percentile of reading, in milliseconds.
+fn read_ms(found: &Value, percentile: &str) -> Option<f64> {
+    let all = found["stages"]["read"]["percentiles"].as_array().expect("a list");
+    all.iter().find(|one| one["percentile"] == percentile).expect("is shown")["value_ms"].as_f64()
+}
+
+#[test]
+fn samples_of_another_tool_keep_their_ranks_and_their_maximum() {
+    let sandbox = Sandbox::new();
+    let lines = |counts: &[(usize, u64)]| {
+        counts.iter().flat_map(|(count, ms)| vec![format!("{ms}\n"); *count]).collect::<String>()
+    };
+    sandbox.write("s.txt", &lines(&[(990, 20), (9, 500), (1, 60_000)]));
+    let args = ["--samples-file", "s.txt", "--unit", "ms"];
+    let (code, found) = measured(&sandbox, &[&args[..], &["--percentile", "99.9"]].concat());
+    assert_eq!((code, read_ms(&found, "99"), read_ms(&found, "99.9")), (0, Some(20.0), Some(500.0)));
+    assert_eq!(found["stages"]["read"]["max_ms"], 60_000.0);
+    sandbox.write("few.txt", "692\n693\n694\n142\n5332\n7200000\n");
+    let (code, found) = measured(&sandbox, &["--samples-file", "few.txt", "--unit", "ms"]);
+    assert_eq!((code, &found["counts"]["answered"], &found["suggestion"]), (8, &6.into(), &Value::Null));
+    assert_eq!((read_ms(&found, "99"), &found["stages"]["connect"]), (Some(7_200_000.0), &Value::Null));
+}
+
+#[test]
+fn a_file_that_holds_no_samples_is_refused_with_its_line() {
+    let sandbox = Sandbox::new();
+    for (text, more, expected) in [
+        ("1\n-2\n", &["--unit", "ms"][..], "s.txt: line 2: `-2` is below zero"),
+        ("1\n\nfast\n", &["--unit", "ms"], "s.txt: line 3: `fast` is no number"),
+        ("NaN\n", &["--unit", "s"], "s.txt: line 1: `NaN` is no time that anybody waits"),
+        ("", &["--unit", "ms"], "s.txt: there are no samples in it"),
+        ("1\n", &[], "in which unit?"),
+        ("1\n", &["--unit", "min"], "the units are ms, s and us"),
+    ] {
+        sandbox.write("s.txt", text);
+        let said = sandbox.run(&[&["calibrate", "--samples-file", "s.txt"], more].concat());
+        assert!(said.contains(expected) && said.ends_with("exit 2"), "{said}");
+    }
+    let said = sandbox.run(&["calibrate", "--samples-file", "none.txt", "--unit", "ms"]);
+    assert!(said.contains("no such file") && said.ends_with("exit 2"), "{said}");
+}
+
+#[test]
+fn a_ledger_is_measured_by_its_first_attempts_of_that_path() {
+    let sandbox = Sandbox::new();
+    let host = Host::start(Script::always(Turn::fine()));
+    for (path, count) in [("/orders", 3), ("/other", 1)] {
+        for n in 0..count {
+            let (url, key) = (host.url(path), format!("{n}{path}").replace('/', "-"));
+            let args = ["send", "POST", &url, "--json", "{}", "--key", &key, "--ledger", "l.jsonl"];
+            assert_eq!(sandbox.status(&args).0, 0);
+        }
+    }
+    let url = host.url("/orders?page=2");
+    let (code, found) = measured(&sandbox, &["POST", &url, "--from-ledger", "--ledger", "l.jsonl"]);
+    assert_eq!((code, &found["counts"]["answered"], &found["plan"]["source"]), (8, &3.into(), &"ledger".into()));
+    let url = host.url("/*");
+    let (_, found) = measured(&sandbox, &["POST", &url, "--from-ledger", "--ledger", "l.jsonl"]);
+    assert_eq!(found["counts"]["answered"], 4);
+    let (code, _) = sandbox.status(&["calibrate", "POST", &url, "--from-ledger", "--ledger", "none.jsonl"]);
+    assert_eq!(code, 2);
+}

@@ -1,6 +1,6 @@
 //! The arguments of `abide calibrate`.
 
-use super::{TlsArgs, WayArgs};
+use super::{LedgerChoice, TlsArgs, WayArgs};
 use clap::Args;
 
 const EXAMPLES: &str = "\
@@ -10,7 +10,11 @@ Examples:
   abide calibrate -p acme /orders/by-ref/order-1 --over 24h
       300 requests spread over a day: what five minutes say holds for these five minutes only.
   abide calibrate https://api.example/ping --rate 5/s --duration 2m --percentile 99.9 --format json
-      Limits by the slowest answer in a thousand, for a machine to read.";
+      Limits by the slowest answer in a thousand, for a machine to read.
+  abide calibrate -p acme POST /orders --from-ledger
+      Limits from what was sent already: the only way to measure what must not be done twice.
+  abide calibrate -p acme --samples-file latencies.txt --unit ms
+      Limits from another tool's measurements.";
 
 const STATUSES: &str = "\
 Exit status:
@@ -28,7 +32,7 @@ ask for what costs the partner as much as your orders do.";
 #[command(override_usage = "abide calibrate [OPTIONS] [METHOD] URL|/PATH")]
 pub struct CalibrateArgs {
     /// The method (GET unless given; safe ones only), and an absolute URL or a path below the profile's base_url
-    #[arg(value_name = "[METHOD] URL|/PATH", num_args = 1.., required = true)]
+    #[arg(value_name = "[METHOD] URL|/PATH", num_args = 1.., required_unless_present = "samples_file")]
     pub target: Vec<String>,
     /// The partner's rules, whose limits are compared: a name in ./profiles or ~/.config/abide/profiles, or a file
     #[arg(short, long, value_name = "NAME|PATH")]
@@ -36,6 +40,9 @@ pub struct CalibrateArgs {
     /// What is asked.
     #[command(flatten)]
     pub asked: AskedArgs,
+    /// Where samples come from.
+    #[command(flatten)]
+    pub source: SourceArgs,
     /// How samples are taken.
     #[command(flatten)]
     pub sampling: SamplingArgs,
@@ -48,6 +55,28 @@ pub struct CalibrateArgs {
     /// Whom to trust, and what to show.
     #[command(flatten)]
     pub tls: TlsArgs,
+    /// Which ledger, for --from-ledger.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
+}
+
+/// Where samples come from, where none are taken.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Samples that were taken before")]
+pub struct SourceArgs {
+    /// Those of `abide send`: the first attempts of this method and path in the ledger; a * in the path is one segment
+    ///
+    /// Nothing is sent, so that any method will do. Later attempts are left out: a repeated key may be answered from
+    /// the partner's store.
+    #[arg(long, conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed", "samples_file"])]
+    pub from_ledger: bool,
+    /// Those of another tool: a file with one latency a line; - is stdin
+    #[arg(long, value_name = "FILE|-",
+          conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed"])]
+    pub samples_file: Option<String>,
+    /// The unit of --samples-file
+    #[arg(long, value_name = "ms|s|us", requires = "samples_file")]
+    pub unit: Option<String>,
 }
 
 /// What is asked.

@@ -5,7 +5,7 @@ use super::super::exit::Failure;
 use super::super::plan::{profile_of, uncomposed};
 use super::super::trust::{self, First};
 use super::super::way::{self, Way};
-use super::super::{Session, request};
+use super::super::{Session, panics, request};
 use abide::engine::facts::Why;
 use abide::engine::operation::{Header, Request};
 use abide::engine::policy::{KeyPlace, Policy};
@@ -18,7 +18,8 @@ use abide::engine::units::{parse_duration, parse_rate};
 use abide::measure::sampler::{Pace, Plan, Subject};
 use abide::net::Tls;
 use abide::net::chance::Chance;
-use abide::profile::compose::{Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
+use abide::profile::Profile;
+use abide::profile::compose::{Composed, Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
 use abide::store::jsonl::this_process;
 use std::fmt::Display;
 use std::time::Duration;
@@ -56,16 +57,26 @@ pub struct Settings {
     pub warnings: Vec<String>,
 }
 
-/// Reads the arguments.
+/// What is measured, by which rules.
+#[derive(Debug)]
+pub struct Asked {
+    /// The request that a send would make.
+    pub composed: Composed,
+    /// The partner's rules.
+    pub profile: Option<Profile>,
+    /// The request for people, secrets masked.
+    pub shown: String,
+    /// What is suggested.
+    pub options: Options,
+    /// What to warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads what is measured.
 ///
 /// # Errors
-/// Whatever is wrong with them or with the profile; nothing was sent.
-pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Settings, Failure> {
-    let plan = sampling(&args.sampling, session, chance)?;
-    let (percentile, headroom) = suggesting(&args.suggesting)?;
-    if args.way.location {
-        return Err(Failure::usage("-L: samples follow no redirect").hint("give the address that it leads to"));
-    }
+/// Whatever is wrong with the arguments or the profile; nothing was sent.
+pub fn asked(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Asked, Failure> {
     let profile = profile_of(args.profile.as_deref(), session)?;
     let payload = Payload {
         method: args.asked.method.clone(),
@@ -95,19 +106,34 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
         why: Why::Send,
         owner: this_process(),
     };
-    let mut composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    panics::hide(&composed.mask);
+    let policy = &composed.policy;
+    let shown = format!("{} {}", policy.method, keyless(&composed.operation.request.url.shown, policy));
+    let options = options(&args.suggesting, policy)?;
+    Ok(Asked { composed, profile, shown, options, warnings: wanted.warnings })
+}
+
+/// Reads the arguments of a run that takes samples.
+///
+/// # Errors
+/// Whatever is wrong with them or with the profile; nothing was sent.
+pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Settings, Failure> {
+    let plan = sampling(&args.sampling, session, chance)?;
+    if args.way.location {
+        return Err(Failure::usage("-L: samples follow no redirect").hint("give the address that it leads to"));
+    }
+    let Asked { mut composed, profile, shown, options, warnings } = asked(args, session, chance)?;
     let (request, policy) = (&composed.operation.request, composed.policy);
     if !policy.method.is_safe() {
         let refusal = format!("{} may be executed: calibrate sends GET, HEAD, OPTIONS and TRACE only", policy.method);
-        return Err(Failure::usage(refusal).hint("measure a GET that costs the partner as much as your orders do"));
+        return Err(Failure::usage(refusal).hint("--from-ledger measures what `abide send` has sent already"));
     }
     let tls = trust::of(profile.as_ref(), args.tls.paths().as_ref(), First::Flags, session)?;
     let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
     way.to(request.url.sent.expose())?;
     way.proxies.hide(&mut composed.mask);
     way::names(&args.way.resolve)?;
-    let options = Options { percentile, headroom, overall: None, timeouts: policy.timeouts, retry: policy.retry };
-    let shown = format!("{} {}", policy.method, keyless(&request.url.shown, &policy));
     let subject = Subject {
         url: Secret::new(&keyless(request.url.sent.expose(), &policy)),
         headers: unkeyed(request, &policy).into(),
@@ -115,8 +141,17 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
         mask: composed.mask,
         policy,
     };
-    let warnings = [wanted.warnings, way.warnings].concat();
+    let warnings = [warnings, way.warnings].concat();
     Ok(Settings { subject, shown, plan, options, tls, proxies: way.proxies, warnings })
+}
+
+/// Reads what is to be suggested, with what is in force.
+///
+/// # Errors
+/// What is no percentile or share, with an example.
+pub fn options(args: &SuggestingArgs, policy: &Policy) -> Result<Options, Failure> {
+    let (percentile, headroom) = suggesting(args)?;
+    Ok(Options { percentile, headroom, overall: None, timeouts: policy.timeouts, retry: policy.retry })
 }
 
 /// Returns the header fields without the key: a repeated one may be answered from the partner's store.
