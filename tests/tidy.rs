@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 18] = [
+const CRATES: [(&str, &[&str]); 20] = [
     ("hdrhistogram", &["measure"]),
     ("flate2", &["measure"]),
     ("reqwest", &["net"]),
@@ -28,6 +28,8 @@ const CRATES: [(&str, &[&str]); 18] = [
     ("pkcs8", &["net"]),
     ("rustls", &["net"]),
     ("rustls_native_certs", &["net"]),
+    ("tokio_rustls", &["net"]),
+    ("x509_parser", &["net"]),
     ("tower_layer", &["net"]),
     ("tower_service", &["net"]),
     ("comfy_table", &["report", "cli"]),

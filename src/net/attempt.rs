@@ -9,6 +9,7 @@ use crate::engine::deadline::Limits;
 use crate::engine::exchange::{Answer, Ending, Fault, Headers, Outcome, Sent, Stage, Stages};
 use crate::engine::moment::Timestamp;
 use reqwest::Response;
+use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -43,11 +44,24 @@ pub(super) async fn carry(
     answer_max_bytes: usize,
     wall: impl Fn() -> Timestamp,
 ) -> Carried {
-    let mut watch = Watch::new(limits);
     let (request, marks) = outgoing.parts();
+    let failure = |error, progress: &Progress| line.failure(error, progress);
+    carry_by(line.send(request, &marks), &marks, failure, limits, answer_max_bytes, wall).await
+}
+
+/// Watches a request that `sending` sends and `marks` mark; `failure` says what its error means.
+pub(super) async fn carry_by<E>(
+    sending: impl Future<Output = Result<Response, E>>,
+    marks: &Marks,
+    failure: impl FnOnce(E, &Progress) -> Failure,
+    limits: Limits,
+    answer_max_bytes: usize,
+    wall: impl Fn() -> Timestamp,
+) -> Carried {
+    let mut watch = Watch::new(limits);
     let head = {
-        let mut sending = pin!(line.send(request, &marks));
-        let head = watch.head(sending.as_mut(), &marks).await;
+        let mut sending = pin!(sending);
+        let head = watch.head(sending.as_mut(), marks).await;
         // Before the request is let go: what is known from here on must stay true.
         if !matches!(head, Ok(Ok(_))) {
             marks.abandon();
@@ -60,8 +74,8 @@ pub(super) async fn carry(
             let stage = Stage::Write;
             Carried::nothing_sent(stage, Failure::new(Fault::Closed, "the partner answered before it was asked"))
         }
-        Ok(Ok(response)) => answered(response, &mut watch, &marks, answer_max_bytes, wall()).await,
-        Ok(Err(error)) => unanswered(&watch, &progress, line.failure(error, &progress)),
+        Ok(Ok(response)) => answered(response, &mut watch, marks, answer_max_bytes, wall()).await,
+        Ok(Err(error)) => unanswered(&watch, &progress, failure(error, &progress)),
         Err(fault) => unanswered(&watch, &progress, Failure::new(fault, "")),
     }
 }

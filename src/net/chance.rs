@@ -31,6 +31,13 @@ impl Chance {
     }
 }
 
+impl Chance {
+    /// Returns a number that a stranger cannot guess, for a question whose answer must name it.
+    pub fn id(&mut self) -> u16 {
+        self.0.u16(..)
+    }
+}
+
 impl Entropy for Chance {
     fn draw(&mut self) -> f64 {
         self.0.f64()

@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Where the wall-clock time comes from.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wall {
     /// The clock of this machine.
     #[default]

@@ -30,10 +30,15 @@ impl Failure {
         if builder {
             return Failure { fault: Fault::Unbuildable, words: words(&error) };
         }
-        let tls = || chain(&error).into_iter().find_map(|link| link.downcast_ref::<rustls::Error>());
+        Failure::of_connection(&error, progress)
+    }
+
+    /// Returns the failure that an error on a connection means where no answer came. The error holds no URL.
+    pub fn of_connection(error: &(dyn Error + 'static), progress: &Progress) -> Failure {
+        let tls = || chain(error).into_iter().find_map(|link| link.downcast_ref::<rustls::Error>());
         match tls() {
             Some(why) => Failure { fault: tls::fault(why, progress), words: bounded(&tls::words(why)) },
-            None => Failure { fault: find(&error, progress.stage()).unwrap_or(Fault::Other), words: words(&error) },
+            None => Failure { fault: find(error, progress.stage()).unwrap_or(Fault::Other), words: words(error) },
         }
     }
 

@@ -109,6 +109,24 @@ impl Marks {
         let _ = DIALLING.try_with(mark);
     }
 
+    /// Polls a dial whose callbacks mark this attempt.
+    pub async fn dialling<F: Future>(&self, dial: F) -> F::Output {
+        DIALLING.scope(self.clone(), dial).await
+    }
+
+    /// Records that the connection stands which was opened for this attempt.
+    pub fn stands(&self) {
+        self.connected();
+    }
+
+    /// Takes over what `dialled` marked of the connection, for a request on it.
+    pub fn on_the_connection_of(&self, dialled: &Marks) {
+        let Progress { securing, shown, .. } = dialled.progress();
+        let mut progress = self.lock();
+        (progress.securing, progress.shown) = (securing, shown);
+        progress.connected = Some(Instant::now());
+    }
+
     /// Records that a handshake begins. Behind a proxy that is spoken to over TLS, the last one is the partner's.
     pub fn securing(&self) {
         let mut progress = self.lock();

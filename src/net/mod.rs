@@ -7,9 +7,11 @@
 mod attempt;
 pub mod chance;
 pub mod clock;
+pub mod dial;
 mod fault;
 mod line;
 mod marks;
+pub mod name_servers;
 mod names;
 pub mod proxy;
 mod request;

@@ -2,6 +2,7 @@
 
 mod files;
 mod hooks;
+mod witness;
 
 pub use files::{TLS_FILE_MAX, TlsError, TlsFault, TlsFile, TlsFiles};
 
@@ -18,6 +19,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, OnceLock};
+pub(super) use witness::Witness;
+use witness::{Anybody, Watched};
 
 /// Where systems keep their trusted certificates in one file. One file is read in 1.2 ms, a folder of 290 in 5 ms.
 ///
@@ -92,8 +95,11 @@ pub struct Tls(Arc<Settings>);
 struct Settings {
     trust: Trust,
     shown: Option<Arc<CertifiedKey>>,
-    config: OnceLock<Result<ClientConfig, Box<str>>>,
+    built: OnceLock<Result<Built, Box<str>>>,
 }
+
+/// A configuration, and the judge in it.
+type Built = (ClientConfig, Arc<Judge>);
 
 #[derive(Debug)]
 enum Trust {
@@ -134,7 +140,7 @@ impl Tls {
         let shown = files.cert.as_ref();
         let identity = |cert| files::identity(cert, files.key.as_ref(), files.password.as_ref());
         let shown = shown.map(identity).transpose()?;
-        Ok(Tls(Arc::new(Settings { trust, shown, config: OnceLock::new() })))
+        Ok(Tls(Arc::new(Settings { trust, shown, built: OnceLock::new() })))
     }
 
     /// Begins to read what is trusted on a thread of its own, to be ready when the first connection is.
@@ -149,6 +155,34 @@ impl Tls {
     /// # Errors
     /// Why there is nobody to trust.
     pub(super) fn config(&self) -> Result<ClientConfig, Box<str>> {
+        self.built().map(|(config, _)| config)
+    }
+
+    /// Returns the configuration of one connection that begins anew and whose certificate `witness` sees, accepted or
+    /// not.
+    ///
+    /// # Errors
+    /// Why there is nobody to trust.
+    pub(super) fn witnessed(&self, witness: &Arc<Witness>) -> Result<ClientConfig, Box<str>> {
+        let (mut config, judge) = self.built()?;
+        let watched = Watched { judge, witness: Arc::clone(witness) };
+        config.dangerous().set_certificate_verifier(Arc::new(watched));
+        // A session that goes on shows no certificate.
+        config.resumption = Resumption::disabled();
+        Ok(config)
+    }
+
+    /// Returns the configuration of a connection to anybody: what comes over it proves nothing.
+    pub(super) fn unverified() -> ClientConfig {
+        let verifier = Arc::new(Anybody(provider()));
+        let mut config = builder().dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        config.resumption = Resumption::disabled();
+        config.enable_early_data = false;
+        config
+    }
+
+    fn built(&self) -> Result<Built, Box<str>> {
         let build = || {
             let trusted = match &self.0.trust {
                 Trust::System(roots) => Named { roots: roots.store()?, certificates: Arc::new([]) },
@@ -156,7 +190,7 @@ impl Tls {
             };
             config(trusted, self.0.shown.clone())
         };
-        self.0.config.get_or_init(build).clone()
+        self.0.built.get_or_init(build).clone()
     }
 
     /// Returns the configuration for a client that opens no connection over TLS; it trusts nobody.
@@ -178,17 +212,17 @@ fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
         .expect("ring has suites for TLS 1.2 and 1.3")
 }
 
-fn config(trusted: Named, shown: Option<Arc<CertifiedKey>>) -> Result<ClientConfig, Box<str>> {
+fn config(trusted: Named, shown: Option<Arc<CertifiedKey>>) -> Result<Built, Box<str>> {
     let webpki = WebPkiServerVerifier::builder_with_provider(trusted.roots, provider()).build();
-    let judge = Judge { webpki: webpki.map_err(|why| why.to_string())?, named: trusted.certificates };
+    let judge = Arc::new(Judge { webpki: webpki.map_err(|why| why.to_string())?, named: trusted.certificates });
     // "Dangerous" is a verifier that accepts more: this one accepts what webpki accepts.
-    let builder = builder().dangerous().with_custom_certificate_verifier(Arc::new(judge));
+    let builder = builder().dangerous().with_custom_certificate_verifier(judge.clone());
     let mut config = builder.with_client_cert_resolver(Arc::new(Shown(shown)));
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = Resumption::store(Arc::new(Sessions::default()));
     // What leaves before the handshake is over could be repeated by whoever recorded it.
     config.enable_early_data = false;
-    Ok(config)
+    Ok((config, judge))
 }
 
 #[cfg(test)]

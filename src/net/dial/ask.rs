@@ -1,0 +1,124 @@
+//! The one request over a connection that was dialled, watched as an attempt of `send` is.
+
+use super::{Connection, DialSettings, Stream};
+use crate::drive::Question;
+use crate::engine::deadline::Limits;
+use crate::engine::diagnose::clock::Skew;
+use crate::engine::diagnose::tcp::Tcp;
+use crate::engine::exchange::{Headers, Stage};
+use crate::engine::operation::Header;
+use crate::net::attempt::{Carried, carry_by};
+use crate::net::fault::Failure;
+use crate::net::request::Outgoing;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, HOST, HeaderValue};
+use hyper::{Request, Uri};
+use hyper_util::rt::TokioIo;
+use reqwest::{Body, Response};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout_at};
+
+/// What is asked. It has no body.
+#[derive(Clone, Copy, Debug)]
+pub struct Asking<'a> {
+    /// The method.
+    pub method: &'a str,
+    /// The absolute URL.
+    pub url: &'a str,
+    /// The header fields.
+    pub headers: &'a [Header],
+}
+
+/// What came of it.
+pub(super) struct Asked {
+    pub carried: Carried,
+    /// What the kernel knew at the end, before the connection was closed.
+    pub tcp: Option<Tcp>,
+    pub took: Duration,
+}
+
+pub(super) async fn ask(line: Connection, asking: Asking<'_>, limits: Limits, settings: &DialSettings) -> Asked {
+    let started = Instant::now();
+    let Connection { stream, socket, marks: dialled } = line;
+    let question = Question { method: asking.method, url: asking.url, headers: asking.headers, limits };
+    let built = Outgoing::question(&question).and_then(|outgoing| {
+        let (request, marks) = outgoing.parts();
+        Ok((in_origin_form(request)?, marks))
+    });
+    let (request, marks) = match built {
+        Ok(built) => built,
+        Err(failure) => {
+            let carried = Carried::nothing_sent(Stage::Write, failure);
+            return Asked { carried, tcp: socket.look(), took: started.elapsed() };
+        }
+    };
+    marks.on_the_connection_of(&dialled);
+    let shaken = http1::handshake::<_, Body>(TokioIo::new(stream)).await;
+    let (mut sender, connection) = match shaken {
+        Ok(shaken) => shaken,
+        Err(error) => {
+            let failure = Failure::of_connection(&error, &marks.progress());
+            let carried = Carried::nothing_sent(Stage::Write, failure);
+            return Asked { carried, tcp: socket.look(), took: started.elapsed() };
+        }
+    };
+    // It is ended below, after nothing more may leave.
+    let pump = tokio::spawn(connection);
+    let sending = async {
+        let response = sender.send_request(request).await?;
+        let (parts, body) = response.into_parts();
+        Ok(Response::from(hyper::Response::from_parts(parts, Body::wrap(body))))
+    };
+    let failure = |error: hyper::Error, progress: &_| Failure::of_connection(&error, progress);
+    let wall = settings.wall;
+    let carried = carry_by(sending, &marks, failure, limits, settings.answer_max_bytes, || wall.now()).await;
+    let tcp = socket.look();
+    pump.abort();
+    Asked { carried, tcp, took: started.elapsed() }
+}
+
+/// Returns a request as it is written to the partner itself: the path alone, and the host in a field of its own.
+fn in_origin_form(request: reqwest::Request) -> Result<Request<Body>, Failure> {
+    let mut request: Request<Body> = request.try_into().map_err(Failure::of_builder)?;
+    let unbuildable = |_| Failure::new(crate::engine::exchange::Fault::Unbuildable, "the URL has no host or path");
+    let authority = request.uri().authority().map(|authority| authority.as_str().to_owned()).unwrap_or_default();
+    let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
+    let uri: Uri = path.parse().map_err(|_| unbuildable(()))?;
+    let host = HeaderValue::from_str(&authority).map_err(|_| unbuildable(()))?;
+    *request.uri_mut() = uri;
+    request.headers_mut().entry(HOST).or_insert(host);
+    request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
+    Ok(request)
+}
+
+/// No longer head is read where nothing but its `Date` is wanted.
+const HEAD_MAX_BYTES: usize = 16 * 1024;
+
+/// Asks for a head without saying who asks, and returns how far the clocks are apart.
+pub(super) async fn date(mut stream: impl Stream, host: &str, settings: &DialSettings, until: Instant) -> Option<Skew> {
+    let request = format!("HEAD / HTTP/1.1\r\nhost: {host}\r\nuser-agent: abide\r\nconnection: close\r\n\r\n");
+    let reading = async {
+        stream.write_all(request.as_bytes()).await.ok()?;
+        stream.flush().await.ok()?;
+        let (sent, started) = (settings.wall.now(), Instant::now());
+        let mut head = Vec::new();
+        let mut round_trip = None;
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < HEAD_MAX_BYTES {
+            let mut piece = [0; 2048];
+            match stream.read(&mut piece).await {
+                Ok(length @ 1..) => head.extend_from_slice(&piece[..length]),
+                _ => break,
+            }
+            round_trip.get_or_insert_with(|| started.elapsed());
+        }
+        Skew::of(&headers(&head), sent, round_trip?)
+    };
+    timeout_at(until, reading).await.ok()?
+}
+
+fn headers(head: &[u8]) -> Headers {
+    let text = String::from_utf8_lossy(head);
+    let fields = text.lines().skip(1).filter_map(|line| line.split_once(':'));
+    Headers(fields.map(|(name, value)| (name.to_ascii_lowercase().into(), value.trim().into())).collect())
+}
