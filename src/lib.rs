@@ -28,6 +28,8 @@ pub mod measure;
 #[cfg(feature = "net")]
 pub mod net;
 #[cfg(feature = "net")]
+pub mod probe;
+#[cfg(feature = "net")]
 pub mod profile;
 #[cfg(feature = "net")]
 pub mod rehearse;

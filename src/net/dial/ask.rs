@@ -1,5 +1,6 @@
 //! The one request over a connection that was dialled, watched as an attempt of `send` is.
 
+use super::kernel::Socket;
 use super::{Connection, DialSettings, Stream};
 use crate::drive::Question;
 use crate::engine::deadline::Limits;
@@ -15,8 +16,12 @@ use hyper::header::{ACCEPT, HOST, HeaderValue};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use reqwest::{Body, Response};
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Instant, timeout_at};
 
 /// What is asked. It has no body.
@@ -54,6 +59,8 @@ pub(super) async fn ask(line: Connection, asking: Asking<'_>, limits: Limits, se
         }
     };
     marks.on_the_connection_of(&dialled);
+    let last_look = Arc::new(Mutex::new(None));
+    let stream = Looked { stream, socket, seen: Arc::clone(&last_look) };
     let shaken = http1::handshake::<_, Body>(TokioIo::new(stream)).await;
     let (mut sender, connection) = match shaken {
         Ok(shaken) => shaken,
@@ -73,9 +80,40 @@ pub(super) async fn ask(line: Connection, asking: Asking<'_>, limits: Limits, se
     let failure = |error: hyper::Error, progress: &_| Failure::of_connection(&error, progress);
     let wall = settings.wall;
     let carried = carry_by(sending, &marks, failure, limits, settings.answer_max_bytes, || wall.now()).await;
-    let tcp = socket.look();
+    let seen = *last_look.lock().expect("no holder of this lock panics");
+    let tcp = socket.look().or(seen);
     pump.abort();
     Asked { carried, tcp, took: started.elapsed() }
+}
+
+/// A stream that looks at its socket before it is shut down: afterwards the kernel knows it no more.
+struct Looked {
+    stream: Box<dyn Stream>,
+    socket: Socket,
+    seen: Arc<Mutex<Option<Tcp>>>,
+}
+
+impl AsyncRead for Looked {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Looked {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let Some(tcp) = self.socket.look() {
+            *self.seen.lock().expect("no holder of this lock panics") = Some(tcp);
+        }
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
 }
 
 /// Returns a request as it is written to the partner itself: the path alone, and the host in a field of its own.

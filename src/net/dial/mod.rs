@@ -115,7 +115,7 @@ impl Dialler {
                     secure::shake_hands(&self.settings.tls, name.clone(), stream, &marks, until, || socket.look());
                 let shaken = shaken.await;
                 address.tls = Some(shaken.handshake);
-                address.tcp = shaken.tcp.or(address.tcp);
+                address.tcp = shaken.tcp;
                 let error = shaken.failure.map(|failure| failure.masked(&self.settings.mask));
                 (shaken.stream.map(|stream| Box::new(stream) as Box<dyn Stream>), error)
             }
@@ -126,7 +126,7 @@ impl Dialler {
     /// Sends one request over a connection, and adds to `address` what became of the connection.
     pub async fn ask(&self, address: &mut Address, line: Connection, asking: Asking<'_>, limits: Limits) -> Exchange {
         let Asked { carried, tcp, took } = ask::ask(line, asking, limits, &self.settings).await;
-        address.tcp = tcp.or(address.tcp);
+        address.tcp = tcp;
         let mut stages = carried.stages;
         let micros = |time: Option<Duration>| time.map(super::attempt::micros);
         stages.connect_us = micros(address.connect.and_then(|connect| connect.took));

@@ -1,0 +1,67 @@
+//! The addresses: all are dialled, a little one after the other, and the first that stands carries the request.
+
+use super::Probe;
+use crate::engine::diagnose::observations::Address;
+use crate::net::dial::{Asking, Connection, Dialled, Dialler};
+use std::net::SocketAddr;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+/// No more addresses are dialled.
+///
+/// Source: latency.md 6.1.
+pub const ADDRESSES_MAX: usize = 8;
+
+/// So much later than the one before it an address is dialled.
+///
+/// Source: latency.md 6.1.
+const STAGGER: Duration = Duration::from_millis(50);
+
+/// What came of the addresses so far, each at its place.
+type Found = Vec<(usize, Dialled)>;
+
+impl Probe<'_> {
+    /// Dials the addresses, and sends the one request over the first connection that stands.
+    pub(super) async fn dial_all(&mut self, dialler: &Dialler, addresses: &[SocketAddr]) {
+        let mut dials = self.dials(dialler, addresses);
+        let mut found: Found = Vec::new();
+        while let Some(dialled) = dials.join_next().await {
+            let Ok((at, mut dialled)) = dialled else { continue };
+            if let Some(line) = dialled.line.take().filter(|_| self.seen.exchange.is_none()) {
+                self.ask(dialler, &mut dialled.address, line).await;
+            }
+            found.push((at, dialled));
+        }
+        found.sort_by_key(|(at, _)| *at);
+        self.seen.addresses = found.into_iter().map(|(_, dialled)| dialled.address).collect();
+    }
+
+    /// Begins to dial. Each address has its own time for connection and handshake.
+    pub(super) fn dials(&self, dialler: &Dialler, addresses: &[SocketAddr]) -> JoinSet<(usize, Dialled)> {
+        let mut dials = JoinSet::new();
+        let (connect, left) = (self.plan.timeouts.connect, self.left());
+        let mut wait = Duration::ZERO;
+        for (at, addr) in addresses.iter().copied().take(ADDRESSES_MAX).enumerate() {
+            let dialler = dialler.clone();
+            let limit = left.saturating_sub(wait).min(connect);
+            dials.spawn(async move {
+                sleep(wait).await;
+                (at, dialler.dial(addr, limit).await)
+            });
+            wait += STAGGER;
+        }
+        dials
+    }
+
+    async fn ask(&mut self, dialler: &Dialler, address: &mut Address, line: Connection) {
+        let request = &self.plan.request;
+        let asking =
+            Asking { method: request.method.as_str(), url: request.url.sent.expose(), headers: &request.headers };
+        let mut exchange = dialler.ask(address, line, asking, self.limits()).await;
+        let resolve = self.seen.names.lookup.and_then(|lookup| lookup.took);
+        exchange.stages.resolve_us = resolve.and_then(|took| u64::try_from(took.as_micros()).ok());
+        exchange.took = self.started.elapsed();
+        self.seen.exchange = Some(exchange);
+    }
+}
