@@ -254,6 +254,15 @@ impl Proxies {
         Proxies { http, https, exclusions }
     }
 
+    /// Returns the proxy that a request to `url` would pass by, and the exclusion that spares it that, as it was
+    /// written; `None` where nothing does.
+    pub fn spared(&self, url: &str) -> Option<(&Named, &str)> {
+        let origin = location::origin(url)?;
+        let slot = if origin.scheme == location::Scheme::Https { &self.https } else { &self.http };
+        let named = slot.as_ref()?.as_ref().ok()?;
+        Some((named, self.exclusions.covering(origin.host, origin.port.parse().ok()?)?))
+    }
+
     /// Returns the proxy that a request to `url` passes by; `None` where it goes directly.
     ///
     /// # Errors

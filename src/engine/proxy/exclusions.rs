@@ -8,6 +8,8 @@ pub struct Exclusions(Vec<Entry>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
+    /// As it was written.
+    text: Box<str>,
     what: What,
     /// `None`: any.
     port: Option<u16>,
@@ -51,32 +53,38 @@ impl Exclusions {
 
     /// Returns whether a host and port is among them. An IPv6 address may have brackets.
     pub fn cover(&self, host: &str, port: u16) -> bool {
+        self.covering(host, port).is_some()
+    }
+
+    /// Returns the first entry that a host and port is covered by, as it was written.
+    pub fn covering(&self, host: &str, port: u16) -> Option<&str> {
         let host = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
         let address = host.parse::<IpAddr>().ok().map(|address| address.to_canonical());
-        self.0.iter().filter(|entry| entry.port.is_none_or(|own| own == port)).any(|entry| {
-            match (&entry.what, address) {
-                (What::Everything, _) => true,
-                (What::Network(network, bits), Some(address)) => share(*network, address, *bits),
-                (What::Domain(name), None) => {
-                    host.strip_suffix(&**name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
-                }
-                (What::Network(..), None) | (What::Domain(_), Some(_)) => false,
+        let is_meant = |entry: &&Entry| match (&entry.what, address) {
+            (What::Everything, _) => true,
+            (What::Network(network, bits), Some(address)) => share(*network, address, *bits),
+            (What::Domain(name), None) => {
+                host.strip_suffix(&**name).is_some_and(|before| before.is_empty() || before.ends_with('.'))
             }
-        })
+            (What::Network(..), None) | (What::Domain(_), Some(_)) => false,
+        };
+        let mut of_port = self.0.iter().filter(|entry| entry.port.is_none_or(|own| own == port));
+        of_port.find(is_meant).map(|entry| &*entry.text)
     }
 }
 
 fn entry(word: &str) -> Option<Entry> {
+    let of = |what, port| Some(Entry { text: word.into(), what, port });
     if word == "*" {
-        return Some(Entry { what: What::Everything, port: None });
+        return of(What::Everything, None);
     }
     if let Some((address, bits)) = word.split_once('/') {
         let address: IpAddr = address.parse().ok()?;
         let bits = bits.parse().ok().filter(|bits| *bits <= width(address))?;
-        return Some(Entry { what: What::Network(address, bits), port: None });
+        return of(What::Network(address, bits), None);
     }
     if let Ok(address) = word.parse::<IpAddr>() {
-        return Some(Entry { what: alone(address), port: None });
+        return of(alone(address), None);
     }
     let (host, port) = match word.rsplit_once(':') {
         Some((host, port)) if !word.ends_with(']') => (host, Some(port.parse().ok()?)),
@@ -87,7 +95,7 @@ fn entry(word: &str) -> Option<Entry> {
         Ok(address) => alone(address),
         Err(_) => What::Domain(domain(host)?),
     };
-    Some(Entry { what, port })
+    of(what, port)
 }
 
 fn alone(address: IpAddr) -> What {
