@@ -4,6 +4,7 @@
 
 mod calibrate;
 mod ledger;
+mod probe;
 mod replay;
 mod tls;
 mod way;
@@ -13,6 +14,7 @@ pub use ledger::{
     LedgerCommand, LedgerCompactArgs, LedgerExportArgs, LedgerForgetArgs, LedgerListArgs, LedgerShowArgs,
     LedgerVerifyArgs, StateFilter,
 };
+pub use probe::ProbeArgs;
 pub use replay::{ReplayArgs, ResolveArgs};
 pub use tls::{TlsArgs, absolute};
 pub use way::WayArgs;
@@ -32,7 +34,7 @@ Exit status: may I run it again?
   5   accepted and not finished, or another live process is working on this key
   6   local failure: ledger, disk, rights; the message says whether anything may have left
   7   this key was used with another payload; nothing was sent
-  8   a check did not pass: `abide calibrate` refused to suggest limits
+  8   a check did not pass: `abide calibrate` refused to suggest limits, `abide probe` found the partner unusable
   70  a bug in abide
   130, 143  SIGINT, SIGTERM, after the ledger was synced";
 
@@ -98,6 +100,8 @@ pub enum Command {
     Status(StatusArgs),
     /// Record what a person found out about an operation
     Resolve(ResolveArgs),
+    /// Diagnose a partner stage by stage; say whose fault it is and what to do next
+    Probe(Box<ProbeArgs>),
     /// Read, check and export the ledger
     #[command(subcommand)]
     Ledger(LedgerCommand),

@@ -26,6 +26,8 @@ pub enum Exit {
     OtherPayload,
     /// A check did not pass.
     Unmet,
+    /// A status of monitoring plugins, asked for with `--nagios`.
+    Plugin(u8),
     /// A bug in abide.
     Bug,
     /// A signal ended the run, after the ledger was synced.
@@ -45,6 +47,7 @@ impl Exit {
             Exit::Local => 6,
             Exit::OtherPayload => 7,
             Exit::Unmet => 8,
+            Exit::Plugin(status) => i32::from(status),
             Exit::Bug => 70,
             // Source: the convention of shells, 128 plus the signal's number.
             Exit::Signal(signal) => 128 + signal as i32,
@@ -67,7 +70,7 @@ impl Exit {
             Exit::Local => 6,
             Exit::Bug => 7,
             // These end a batch as a whole, whatever its members came to.
-            Exit::Usage | Exit::Unmet | Exit::Signal(_) => 8,
+            Exit::Usage | Exit::Unmet | Exit::Plugin(_) | Exit::Signal(_) => 8,
         }
     }
 }

@@ -45,7 +45,7 @@ const FLAGS: &[(&[&str], &str)] = &[
 ];
 
 /// Commands of the contract that are not built yet.
-const LATER: &[&str] = &["probe", "completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
+const LATER: &[&str] = &["completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
 /// Flags of `calibrate` in the contract that are not built yet.
 const LATER_FLAGS: &[&str] = &["--hlog", "--report", "--write", "--accept-thin", "--compare"];
 /// The same below `ledger` and `profile`.

@@ -16,6 +16,7 @@ mod output;
 mod panics;
 mod plan;
 mod preview;
+mod probe;
 mod profile;
 mod rehearse;
 mod replay;
@@ -141,6 +142,7 @@ fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     match command {
         Command::Send(args) => send::send(&args, session),
         Command::Replay(args) => replay::run(&args, session),
+        Command::Probe(args) => probe::run(&args, session),
         Command::Resolve(args) => resolve::run(&args, session),
         Command::Status(args) => status::run(&args, session),
         Command::Ledger(command) => ledger::run(&command, session),

@@ -34,10 +34,7 @@ pub struct Wanted {
 /// Everything that is no request, with a sentence; nothing was sent.
 pub fn read(target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
     let (method, target) = target_parts(target, payload)?;
-    let mut headers = Vec::new();
-    for line in &payload.headers {
-        headers.extend(header_lines(line)?);
-    }
+    let headers = fields(&payload.headers)?;
     let mut warnings = Vec::new();
     let body = body(payload)?;
     if let (Some(given), Some(body)) = (&payload.json, &body) {
@@ -55,6 +52,18 @@ pub fn read(target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
         return Err(Failure::usage("-u and -H 'Authorization: …' contradict each other"));
     }
     Ok(Wanted { method, target, headers, user: payload.user.clone(), body, warnings })
+}
+
+/// Reads the header fields of `-H`, in order.
+///
+/// # Errors
+/// What is no field, in words that do not quote its value.
+pub fn fields(given: &[String]) -> Result<Vec<(String, String)>, Failure> {
+    let mut fields = Vec::new();
+    for line in given {
+        fields.extend(header_lines(line)?);
+    }
+    Ok(fields)
 }
 
 /// Splits `[METHOD] URL|/PATH`, with `-X` as another place for the method.

@@ -79,7 +79,7 @@ pub fn diagnose(seen: &Observations) -> Diagnosis {
     let mut blemishes = blemish::all(seen);
     let judgement =
         decisive(seen).unwrap_or_else(|| if blemishes.is_empty() { well(seen) } else { blemishes.remove(0) });
-    let judgement = with_deadline(judgement, seen);
+    let judgement = with_proxy(with_deadline(judgement, seen), seen);
     let also = blemishes.into_iter().filter(|blemish| blemish.code != judgement.code).map(|blemish| Blemish {
         code: blemish.code,
         side: blemish.side.unwrap_or(Side::Unclear),
@@ -162,6 +162,16 @@ fn with_deadline(judgement: Judgement, seen: &Observations) -> Judgement {
             judgement.doubted(format!("our own deadline ended the stage {stage}"))
         }
         _ => judgement,
+    }
+}
+
+/// What came over a proxy may be the proxy's own.
+fn with_proxy(judgement: Judgement, seen: &Observations) -> Judgement {
+    let Some(proxy) = seen.proxy.as_ref().filter(|_| seen.answer().is_some()) else { return judgement };
+    match judgement.standing {
+        Standing::Usable => judgement.note(setup::in_effect(proxy)),
+        _ => judgement
+            .doubted(format!("it came over a proxy, which may have answered itself: {}", setup::in_effect(proxy))),
     }
 }
 

@@ -9,7 +9,6 @@ pub mod json;
 pub mod junit;
 pub mod known;
 pub mod paint;
-#[cfg_attr(not(test), expect(dead_code, reason = "the command that probes is built on it, and is not there yet"))]
 pub mod probe;
 pub mod progress;
 pub mod record;

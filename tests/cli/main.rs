@@ -5,6 +5,7 @@ mod compaction;
 mod killed;
 mod ledger;
 mod operations;
+mod probe;
 mod processes;
 mod reading;
 mod replay;

@@ -44,7 +44,7 @@ fn what_is_wrong_with_the_arguments_is_said_in_a_sentence_with_a_hint() {
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "-d", "@missing.json"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "--ledger", "none"]),
         refused(&sandbox, &["send", "POST", "http://127.0.0.1:9/", "--ledger", "postgres://h/d"]),
-        refused(&sandbox, &["probe"]),
+        refused(&sandbox, &["serve"]),
         refused(&sandbox, &["replay", "--only", "failed", "--ledger", "l.jsonl"]),
         refused(&sandbox, &["replay", "--ledger", "missing.jsonl"]),
         refused(&sandbox, &["resolve", "k1", "--ledger", "missing.jsonl"]),
@@ -98,7 +98,7 @@ fn help_lists_the_exit_statuses_and_only_what_is_built() {
     for word in ["in doubt", "130, 143", "rehearse", "calibrate", "replay", "resolve", "ABIDE_CONNECT_TIMEOUT"] {
         assert!(help.contains(word), "{word}");
     }
-    for word in ["probe", "completions"] {
+    for word in ["enqueue", "completions"] {
         assert!(!help.contains(word), "{word}");
     }
     let (code, help) = sandbox.status(&["send", "--help"]);

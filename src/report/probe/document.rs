@@ -3,7 +3,7 @@
 use super::Probed;
 use abide::engine::diagnose::code::Code;
 use abide::engine::diagnose::names::{Question, Rcode, Reply};
-use abide::engine::diagnose::observations::{Address, Observations};
+use abide::engine::diagnose::observations::{Address, Observations, ProxySource};
 use abide::engine::diagnose::past::Usual;
 use abide::engine::gateway::shown;
 use abide::engine::moment::Timestamp;
@@ -20,6 +20,7 @@ pub struct Document<'a> {
     partner: &'a str,
     target: Target<'a>,
     started: Timestamp,
+    proxy: Option<Proxy<'a>>,
     verdict: Verdict<'a>,
     also: Vec<Also<'a>>,
     send: Option<&'a str>,
@@ -37,6 +38,13 @@ pub struct Document<'a> {
 struct Target<'a> {
     method: Option<&'a str>,
     url: Option<&'a str>,
+}
+
+/// The proxy that is passed by, and who names it; null where there is none.
+#[derive(Debug, Serialize)]
+struct Proxy<'a> {
+    name: &'a str,
+    named_by: &'a str,
 }
 
 #[derive(Debug, Serialize)]
@@ -180,6 +188,7 @@ impl<'a> Document<'a> {
             partner: probed.partner,
             target: Target { method: seen.target.method.as_deref(), url: seen.target.url.as_deref() },
             started: probed.started,
+            proxy: seen.proxy.as_ref().map(|proxy| Proxy { name: &proxy.name, named_by: named_by(&proxy.source) }),
             verdict: verdict(probed),
             also: also.map(|also| Also { side: also.side.name(), code: also.code, because: &also.because }).collect(),
             send: probed.send,
@@ -194,6 +203,14 @@ impl<'a> Document<'a> {
                 .map(|kept| KeepAlive { reused: kept.reused, idle_close_us: kept.idle_close.map(micros) }),
             history: history(seen),
         }
+    }
+}
+
+fn named_by(source: &ProxySource) -> &str {
+    match source {
+        ProxySource::Flag => "--proxy",
+        ProxySource::Profile => "[proxy]",
+        ProxySource::Variable(name) => name,
     }
 }
 

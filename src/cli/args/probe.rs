@@ -1,0 +1,70 @@
+//! The arguments of `abide probe`.
+
+use super::TlsArgs;
+use clap::Args;
+
+const EXAMPLES: &str = "\
+Examples:
+  abide probe https://api.example/health
+      Name, every address, TLS, one GET: whose fault it is, how sure that is, and what to do next.
+  abide probe -p acme /health --deadline 5s
+      With a profile: its base URL, credentials, proxies and certificates, as `send` would use them.
+  abide probe -p acme /health --nagios
+      One line and 0, 1, 2 or 3 for a monitoring system.
+
+Exit status:
+  0   the partner can be worked with; degraded counts as such, unless --strict
+  2   usage or profile error; nothing was sent
+  8   it cannot, or the probe could not tell
+  With --nagios: 0 usable, 1 degraded, 2 not usable, 3 could not tell, or anything else.
+
+One GET is sent in all, over the first connection that stands; the other addresses are connected to and shaken hands \
+with. Nothing is recorded, and a method that changes something is never sent.";
+
+/// `abide probe`.
+#[derive(Args, Debug)]
+#[command(after_long_help = EXAMPLES)]
+pub struct ProbeArgs {
+    /// An absolute URL, or a path below the profile's base_url; it is asked for with GET
+    #[arg(value_name = "URL|/PATH")]
+    pub target: String,
+    /// The partner's rules: a name in ./profiles or ~/.config/abide/profiles, or a file
+    #[arg(short, long, value_name = "NAME|PATH")]
+    pub profile: Option<String>,
+    /// A header field, or a file with one per line; repeatable
+    #[arg(short = 'H', long = "header", value_name = "'Name: value'|@FILE", help_heading = "Request")]
+    pub headers: Vec<String>,
+    /// When the probe ends, name lookups included; 10s, or [timeouts] overall where that is less
+    #[arg(short = 'm', long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Limits")]
+    pub deadline: Option<String>,
+    /// Pass by this proxy: http://, socks5:// or socks5h://, [USER:PASS@]HOST:PORT; '' passes by none
+    #[arg(short = 'x', long, value_name = "URL", help_heading = "Way to the partner")]
+    pub proxy: Option<String>,
+    /// The addresses of a host and port, in place of a name lookup; repeatable
+    #[arg(long, value_name = "HOST:PORT:ADDR[,ADDR]", help_heading = "Way to the partner")]
+    pub resolve: Vec<String>,
+    /// Whom to trust, and what to show.
+    #[command(flatten)]
+    pub tls: TlsArgs,
+    /// Exit 8 also where the partner is degraded: it works, and something is not as it should be
+    #[arg(long, help_heading = "Verdict")]
+    pub strict: bool,
+    /// One line with performance data, and the exit statuses of monitoring plugins
+    #[arg(long, help_heading = "Verdict", conflicts_with = "strict")]
+    pub nagios: bool,
+    /// Not built yet
+    #[arg(long, value_name = "N", hide = true)]
+    pub count: Option<String>,
+    /// Not built yet
+    #[arg(long, hide = true)]
+    pub watch: bool,
+    /// Not built yet
+    #[arg(long, value_name = "DURATION", hide = true)]
+    pub every: Option<String>,
+    /// Not built yet
+    #[arg(long, value_name = "N", hide = true)]
+    pub max_attempts: Option<String>,
+    /// Not built yet
+    #[arg(long, hide = true)]
+    pub deep: bool,
+}

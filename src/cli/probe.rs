@@ -1,0 +1,87 @@
+//! `abide probe`: whose fault it is, on one screen.
+
+mod details;
+mod plan;
+
+use super::args::ProbeArgs;
+use super::exit::{Exit, Failure};
+use super::screen::Talk;
+use super::{Format, Session};
+use crate::report::json::line;
+use crate::report::probe::document::Document;
+use crate::report::probe::nagios::nagios;
+use crate::report::probe::{Probed, screen};
+use crate::report::progress;
+use abide::engine::diagnose::diagnose;
+use abide::engine::diagnose::judgement::Standing;
+use abide::engine::diagnose::sending::forecast;
+use plan::Plan;
+
+/// Columns of the screen.
+///
+/// Source: latency.md 6.2.
+const WIDTH: usize = 96;
+
+/// The status of a monitoring plugin that could not tell.
+///
+/// Source: the guidelines of the Monitoring Plugins.
+const UNKNOWN: u8 = 3;
+
+/// Probes, and returns the status to leave with.
+///
+/// # Errors
+/// Whatever is wrong with the arguments, the profile or the environment: nothing was sent.
+pub fn run(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
+    match probe(args, session) {
+        Err(failure) if args.nagios => {
+            session.print(&format!("ABIDE UNKNOWN - {:#}", failure.error).replace(['\n', '|'], " "))?;
+            Ok(Exit::Plugin(UNKNOWN))
+        }
+        ended => ended,
+    }
+}
+
+fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
+    let plan = plan::make(args, session)?;
+    super::panics::hide(&plan.probe.mask);
+    plan.notes.iter().for_each(|note| session.screen.talk(note));
+    plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
+    if session.wants_spinner() {
+        session.screen.spin(progress::spinner(plan.probe.deadline));
+    }
+    let started = plan.probe.wall.now();
+    let runtime = super::runtime()?;
+    let seen = runtime.block_on(abide::probe::probe(&plan.probe));
+    // A name lookup may still hang on a thread of its own: nothing waits for it.
+    runtime.shutdown_background();
+    session.screen.calm();
+    let found = diagnose(&seen);
+    let Plan { policy, .. } = &plan;
+    let url = plan.probe.request.url.shown.as_ref();
+    let forecast = forecast(&seen, policy, url, plan.probe.request.wants_json()).map(|forecast| forecast.words);
+    let probed =
+        Probed { partner: plan.partner.as_str(), started, seen: &seen, found: &found, send: forecast.as_deref() };
+    tell(&probed, args, &plan, session)
+}
+
+/// Prints what was found in the form that is wanted.
+fn tell(probed: &Probed<'_>, args: &ProbeArgs, plan: &Plan, session: &Session) -> Result<Exit, Failure> {
+    let mask = &plan.probe.mask;
+    if args.nagios {
+        let (text, status) = nagios(probed);
+        session.print(&mask.hide(&text))?;
+        return Ok(Exit::Plugin(status));
+    }
+    match session.format {
+        Format::Json => session.print(&mask.hide(&line(&Document::new(probed))))?,
+        Format::Text => session.print(&mask.hide(&screen(probed, session.stdout_paint, WIDTH)))?,
+    }
+    if session.screen.talk == Talk::Verbose {
+        details::of(probed.seen).iter().for_each(|detail| session.screen.say(&mask.hide(detail)));
+    }
+    Ok(match probed.found.standing {
+        Standing::Usable => Exit::Fine,
+        Standing::Degraded if !args.strict => Exit::Fine,
+        Standing::Degraded | Standing::Unusable | Standing::Unknown => Exit::Unmet,
+    })
+}

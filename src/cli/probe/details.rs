@@ -1,0 +1,46 @@
+//! What `-v` adds: answers of name servers, what TCP knows, the header of the answer.
+
+use abide::engine::diagnose::names::{Question, Reply};
+use abide::engine::diagnose::observations::Observations;
+use abide::engine::gateway::shown;
+use abide::engine::units::show_rounded;
+
+/// Returns the details, one a line.
+pub fn of(seen: &Observations) -> Vec<String> {
+    let mut lines: Vec<String> = seen.names.replies.iter().map(reply).collect();
+    for address in &seen.addresses {
+        let connected = match address.connect.map(|connect| connect.outcome) {
+            Some(Ok(())) => "connected",
+            Some(Err(failure)) => failure.words(),
+            None => "not tried",
+        };
+        let rtt = address.tcp.and_then(|tcp| tcp.rtt).map(|rtt| format!("round trip {}", show_rounded(rtt)));
+        let tcp = address.tcp.map(|tcp| tcp.words()).filter(|words| !words.is_empty());
+        let words = [Some(connected.to_owned()), rtt, tcp].into_iter().flatten().collect::<Vec<_>>();
+        lines.push(format!("tcp  {}: {}", address.addr, words.join(", ")));
+    }
+    if let Some(egress) = seen.setup.egress {
+        lines.push(format!("our packets leave from {egress}"));
+    }
+    lines.extend(seen.exchange.as_ref().and_then(|exchange| exchange.error.as_ref()).map(|error| shown(error)));
+    if let Some(answer) = seen.answer() {
+        lines.push(format!("HTTP {}", answer.status));
+        lines.extend(answer.headers.0.iter().map(|(name, value)| field(name, value)));
+    }
+    lines
+}
+
+/// Shows a field of the answer; a cookie is a credential.
+fn field(name: &str, value: &str) -> String {
+    if name.contains("cookie") { format!("{name}: ***") } else { format!("{name}: {}", shown(value)) }
+}
+
+fn reply(reply: &Reply) -> String {
+    let question = match reply.question {
+        Question::A => "A",
+        Question::Aaaa => "AAAA",
+    };
+    let said = reply.answer.map_or("no answer".to_owned(), |answer| answer.name());
+    let took = reply.took.map(|took| format!(" in {}", show_rounded(took))).unwrap_or_default();
+    format!("dns  {} says {said} for {question}{took}", reply.server)
+}

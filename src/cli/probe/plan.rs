@@ -1,0 +1,157 @@
+//! Everything that is decided before a probe runs: arguments to a plan.
+
+use super::super::args::ProbeArgs;
+use super::super::exit::Failure;
+use super::super::plan::{profile_of, uncomposed};
+use super::super::trust::{self, First};
+use super::super::way::{self, Way};
+use super::super::world::read_file;
+use super::super::{Session, limits, request};
+use abide::engine::facts::Why;
+use abide::engine::location;
+use abide::engine::operation::{Method, PartnerName, Request};
+use abide::engine::policy::Policy;
+use abide::net::chance::Chance;
+use abide::net::name_servers;
+use abide::probe::{NameServers, Plan as Probe};
+use abide::profile::compose::{Composed, Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
+use abide::store::jsonl::this_process;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The usual deadline.
+///
+/// Source: somebody waits for it; long enough for three SYNs and a slow answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// More of an answer is not read: it is judged, not kept.
+const ANSWER_MAX_BYTES: usize = 1 << 20;
+
+/// Where the system states whom to ask about names, and which it knows.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
+const HOSTS: &str = "/etc/hosts";
+
+/// What a probe does, and what to say about it.
+#[derive(Debug)]
+pub struct Plan {
+    /// What the dialler does.
+    pub probe: Probe,
+    /// The partner's name.
+    pub partner: PartnerName,
+    /// The rules by which a write would be sent.
+    pub policy: Policy,
+    /// What to say before it begins.
+    pub notes: Vec<String>,
+    /// What to warn of.
+    pub warnings: Vec<String>,
+}
+
+/// Reads the arguments.
+///
+/// # Errors
+/// Whatever is wrong with them, the profile or the environment. Nothing was sent.
+pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
+    refuse_unbuilt(args)?;
+    let profile = profile_of(args.profile.as_deref(), session)?;
+    let wall = session.context.wall_clock();
+    let draft = draft(args, session)?;
+    let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let deadline = limits::deadline("deadline", args.deadline.as_deref(), draft.now)?;
+    let named = args.tls.paths();
+    let tls = trust::of(profile.as_ref(), named.as_ref(), First::Flags, session)?;
+    let way = Way::read(args.proxy.as_deref(), profile.as_ref())?;
+    let proxy = way.to(composed.operation.request.url.sent.expose())?.map(way::words);
+    let Composed { operation, policy, mut mask, .. } = composed;
+    way.proxies.hide(&mut mask);
+    let request = without_key(&operation.request, operation.key.as_str());
+    let url = request.url.sent.expose();
+    let probe = Probe {
+        timeouts: policy.timeouts,
+        deadline: deadline.unwrap_or_else(|| policy.timeouts.overall.min(DEADLINE)),
+        wall,
+        names: way::names(&args.resolve)?,
+        is_resolved: is_resolved(&args.resolve, url),
+        name_servers: name_servers(),
+        tls,
+        answer_max_bytes: policy.sizes.response_bytes.min(ANSWER_MAX_BYTES),
+        past: Default::default(),
+        mask,
+        proxies: way.proxies,
+        request: Arc::new(request),
+    };
+    let write = Method::new("POST").expect("POST is a method");
+    let spared = probe.proxies.spared(probe.request.url.sent.expose()).map(|(named, entry)| {
+        format!("direct: the exclusion `{entry}` spares this host the proxy {}", way::words(named))
+    });
+    let notes = proxy.map(|proxy| format!("through the proxy {proxy}")).or(spared).into_iter().collect();
+    let policy = Policy { method: write, ..policy };
+    Ok(Plan { probe, partner: operation.partner.clone(), policy, notes, warnings: way.warnings })
+}
+
+/// Refuses what the contract names and this version does not do.
+fn refuse_unbuilt(args: &ProbeArgs) -> Result<(), Failure> {
+    let given = [
+        ("--deep", args.deep),
+        ("--watch", args.watch),
+        ("--count", args.count.is_some()),
+        ("--every", args.every.is_some()),
+        ("--max-attempts", args.max_attempts.is_some()),
+    ];
+    match given.iter().find(|(_, given)| *given) {
+        Some((flag, _)) => {
+            Err(Failure::usage(format!("{flag} of `abide probe` is not built yet"))
+                .hint("leave it out: one probe is made"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns the one request, as `send` would build it.
+fn draft(args: &ProbeArgs, session: &Session) -> Result<Draft, Failure> {
+    let now = session.now().wall;
+    let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
+    let fields = request::fields(&args.headers)?;
+    let headers = fields.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
+    Ok(Draft {
+        method: Method::new("GET"),
+        target: args.target.clone(),
+        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
+        user: None,
+        body: None,
+        json: false,
+        key: KeySource::Made(chance.key(now).as_str().to_owned()),
+        key_header: None,
+        account: None,
+        deadline: None,
+        valid_until: None,
+        max_attempts: None,
+        timeouts: TimeoutFlags::default(),
+        now,
+        why: Why::Send,
+        owner: this_process(),
+    })
+}
+
+/// Returns a request without the key that was made for it: a probe is no operation.
+fn without_key(request: &Request, key: &str) -> Request {
+    let mut request = request.clone();
+    request.headers.retain(|header| !header.value.sent.expose().contains(key));
+    request
+}
+
+/// Returns whether a flag gives the addresses of the host and port of `url`.
+fn is_resolved(given: &[String], url: &str) -> bool {
+    let Some(origin) = location::origin(url) else { return false };
+    let place = format!("{}:{}:", origin.host, origin.port).to_ascii_lowercase();
+    given.iter().any(|given| given.to_ascii_lowercase().starts_with(&place))
+}
+
+/// Returns whom to ask about names. A file that cannot be read names nobody.
+fn name_servers() -> NameServers {
+    let text = |path| read_file(Path::new(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    NameServers {
+        servers: text(RESOLV_CONF).map(|text| name_servers::of_resolv_conf(&text)).unwrap_or_default(),
+        hosts: text(HOSTS).map(Into::into),
+    }
+}

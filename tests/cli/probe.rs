@@ -1,0 +1,112 @@
+//! `abide probe`: one screen, one document, one line; and the exit statuses.
+
+use crate::sandbox::{Host, Sandbox};
+use crate::secure::{ISSUER, Identity, Lane};
+use abide::rehearse::partner::{Act, Door, Reply, Script, Turn};
+use insta::assert_snapshot;
+
+fn answering(reply: Reply) -> Host {
+    Host::start(Script::always(Turn::not_done(Act::Answer(reply))))
+}
+
+/// Returns the lines of a screen that say the same in every run: the head without its date, verdict and next step.
+fn essence(text: &str) -> String {
+    let is_kept =
+        |line: &&str| ["VERDICT", "  next", "hint", "error", "----- exit"].iter().any(|s| line.starts_with(s));
+    text.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_healthy_partner_is_usable_and_gets_one_get_without_a_key() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    let (status, text) = sandbox.status(&["probe", &host.url("/health"), "-H", "X-Token: t0ken", "-v"]);
+    assert_eq!(status, 0, "{text}");
+    assert_snapshot!(essence(&text), @r"
+    VERDICT  OK  the partner answers as it should (usable, confidence high)
+      next     nothing needs to be done
+    ");
+    let seen = host.seen();
+    assert_eq!((seen.heads, seen.requests[0].method.as_str()), (1, "GET"));
+    assert!(!text.contains("t0ken"));
+}
+
+#[test]
+fn what_cannot_be_worked_with_is_8_in_every_format() {
+    let sandbox = Sandbox::new();
+    let closed = Host::start(Script::always(Turn::fine()).behind(Door::Closed));
+    let url = closed.url("/health");
+    let (status, text) = sandbox.status(&["probe", &url]);
+    assert_eq!(status, 8);
+    assert!(text.contains("VERDICT  THEIRS  nobody listens on that port of the partner"), "{text}");
+    let (status, json) = sandbox.status(&["probe", &url, "--format", "json"]);
+    assert_eq!(status, 8);
+    let line = json.lines().find(|line| line.starts_with('{')).expect("a document");
+    let document: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!((&document["schema"], &document["verdict"]["code"]), (&"abide.probe/1".into(), &"tcp.refused".into()));
+    assert_eq!(document["proxy"], serde_json::Value::Null);
+    let (status, line) = sandbox.status(&["probe", &url, "--nagios"]);
+    assert_eq!(status, 2);
+    assert!(line.contains("ABIDE CRITICAL - theirs: nobody listens on that port"), "{line}");
+}
+
+#[test]
+fn degraded_is_usable_unless_it_must_be_perfect() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    let (_, port) = host.url("").rsplit_once(':').map(|(a, b)| (a.to_owned(), b.to_owned())).expect("a port");
+    let url = format!("http://partner.test:{port}/health");
+    let resolve = format!("partner.test:{port}:127.0.0.1,127.0.0.2");
+    let probe = |more: &[&str]| sandbox.status(&[&["probe", &url, "--resolve", &resolve][..], more].concat());
+    let (status, text) = probe(&[]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("the partner works, and some of its addresses do not (degraded"), "{text}");
+    assert_eq!(probe(&["--strict"]).0, 8);
+    assert_eq!(probe(&["--nagios"]).0, 1);
+}
+
+#[test]
+fn an_expired_certificate_is_theirs_and_shown_with_its_date() {
+    let sandbox = Sandbox::new();
+    sandbox.write("ca.pem", &ISSUER.pem());
+    let host = Host::secure(Script::always(Turn::fine()), Lane::showing(&Identity::expired()));
+    let (status, text) = sandbox.status(&["probe", &host.url("/"), "--cacert", "ca.pem"]);
+    assert_eq!(status, 8);
+    assert!(text.contains("VERDICT  THEIRS  the partner's certificate has ended"), "{text}");
+}
+
+#[test]
+fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    let url = host.url("/health");
+    let probe = |more: &[&str]| essence(&sandbox.run(&[&["probe", &url][..], more].concat()));
+    let unprobed = [
+        probe(&["--deep"]),
+        probe(&["--watch"]),
+        probe(&["--count", "3"]),
+        probe(&["--max-attempts", "2"]),
+        probe(&["--deadline", "3"]),
+        essence(&sandbox.run(&["probe", "/health"])),
+    ];
+    assert_snapshot!(unprobed.join("\n"), @r"
+    error: --deep of `abide probe` is not built yet
+    hint: leave it out: one probe is made
+    ----- exit 2
+    error: --watch of `abide probe` is not built yet
+    hint: leave it out: one probe is made
+    ----- exit 2
+    error: --count of `abide probe` is not built yet
+    hint: leave it out: one probe is made
+    ----- exit 2
+    error: --max-attempts of `abide probe` is not built yet
+    hint: leave it out: one probe is made
+    ----- exit 2
+    error: --deadline 3: 3 has no unit: write 3ms or 3s
+    ----- exit 2
+    error: `/health` is a path, and there is no profile
+    hint: give the whole URL, or a profile with base_url
+    ----- exit 2
+    ");
+    let (status, text) = sandbox.status(&["probe", "/health", "--nagios"]);
+    assert_eq!(status, 3);
+    assert!(text.contains("ABIDE UNKNOWN - "), "{text}");
+    assert_eq!(host.seen().heads, 0);
+}
