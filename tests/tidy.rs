@@ -18,7 +18,7 @@ const ARROWS: [(&str, &[&str]); 10] = [
 ];
 
 /// Crates that only some modules may use.
-const CRATES: [(&str, &[&str]); 20] = [
+const CRATES: [(&str, &[&str]); 21] = [
     ("hdrhistogram", &["measure"]),
     ("flate2", &["measure"]),
     ("reqwest", &["net"]),
@@ -38,6 +38,7 @@ const CRATES: [(&str, &[&str]); 20] = [
     ("anyhow", &["cli"]),
     ("nix", &["store", "net", "cli"]),
     ("toml", &["profile"]),
+    ("toml_edit", &["profile"]),
     ("tokio", &["net", "store", "measure", "probe", "rehearse", "cli"]),
 ];
 

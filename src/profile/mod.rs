@@ -8,6 +8,7 @@ mod check;
 pub mod compose;
 mod convert;
 mod credentials;
+pub mod edit;
 mod endpoint;
 mod error;
 mod expand;

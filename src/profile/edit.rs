@@ -1,0 +1,252 @@
+//! Measured limits, written into the text of a profile: whatever else stands in it stays as it is.
+
+use super::Profile;
+use crate::engine::moment::Timestamp;
+use crate::engine::operation::Method;
+use crate::engine::policy::Timeouts;
+use crate::engine::suggest::rounding::show_three_digits;
+use crate::engine::units::show_duration;
+use std::fmt;
+use std::time::Duration;
+use toml_edit::{ArrayOfTables, DocumentMut, InlineTable, Item, Table, TableLike, Value};
+use url::Url;
+
+/// The endpoint that was measured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Measured {
+    /// The method.
+    pub method: Method,
+    /// The path below `base_url`.
+    pub path: Box<str>,
+    /// Which `[[endpoint]]` is about it, from 0; `None`: none is yet.
+    pub endpoint: Option<usize>,
+}
+
+/// What was found out about an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Findings {
+    /// The limits in force.
+    pub current: Timeouts,
+    /// The limits to be in force.
+    pub proposed: Timeouts,
+    /// When.
+    pub at: Timestamp,
+    /// How many answers.
+    pub samples: u64,
+    /// How many were given up.
+    pub censored: u64,
+    /// The time from the first to the last; `None` where it is unknown.
+    pub span: Option<Duration>,
+    /// What they stand for.
+    pub grade: &'static str,
+    /// Latencies by the name under which they stand in `[measured]`, where they are known.
+    pub latencies: Vec<(&'static str, Option<Duration>)>,
+    /// The limits are to be read as "at least".
+    pub thin: bool,
+}
+
+/// Why a profile is not edited.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotEdited {
+    /// It is no TOML any more.
+    NotToml,
+    /// It is written in a way that is not edited: the place.
+    Form(&'static str),
+}
+
+impl fmt::Display for NotEdited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotEdited::NotToml => f.write_str("it is no TOML"),
+            NotEdited::Form(place) => write!(f, "its {place} is no table, and is not edited"),
+        }
+    }
+}
+
+impl std::error::Error for NotEdited {}
+
+impl Profile {
+    /// Returns which endpoint a request is about.
+    pub fn measured(&self, method: &Method, url: &Url) -> Measured {
+        let path = self.base.as_ref().map_or(url.path(), |base| base.below(url));
+        let endpoint = self.endpoints.iter().position(|endpoint| endpoint.fits(method, path));
+        Measured { method: method.clone(), path: path.into(), endpoint }
+    }
+}
+
+/// Returns the text of a profile with the findings in the section of the endpoint that was measured, which is added at
+/// the end where there is none. Comments and layout stay; limits that do not change are not written.
+///
+/// # Errors
+/// [`NotEdited`]; nothing was changed.
+pub fn rewritten(text: &str, measured: &Measured, findings: &Findings) -> Result<String, NotEdited> {
+    let mut document: DocumentMut = text.parse().map_err(|_| NotEdited::NotToml)?;
+    let endpoints = document.entry("endpoint").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
+    let endpoints = endpoints.as_array_of_tables_mut().ok_or(NotEdited::Form("endpoint"))?;
+    let at = match measured.endpoint {
+        Some(at) => at,
+        None => {
+            let mut endpoint = Table::new();
+            endpoint.insert("method", Item::Value(measured.method.as_str().into()));
+            endpoint.insert("path", Item::Value((&*measured.path).into()));
+            endpoints.push(endpoint);
+            endpoints.len() - 1
+        }
+    };
+    let endpoint = endpoints.get_mut(at).ok_or(NotEdited::Form("endpoint"))?;
+    let limits = limits(findings);
+    if !limits.is_empty() {
+        let timeouts = section(endpoint, "timeouts")?;
+        limits.into_iter().for_each(|(name, limit)| set(timeouts, name, show_duration(limit).into()));
+    }
+    let measured = section(endpoint, "measured")?;
+    // What was measured before does not stay beside what was measured now.
+    let old: Vec<String> = measured.iter().map(|(name, _)| name.to_owned()).collect();
+    let new = values(findings);
+    old.iter().filter(|old| !new.iter().any(|(name, _)| name == old)).for_each(|old| drop(measured.remove(old)));
+    new.into_iter().for_each(|(name, value)| set(measured, name, value));
+    Ok(document.to_string())
+}
+
+/// Returns the limits that change.
+fn limits(findings: &Findings) -> Vec<(&'static str, Duration)> {
+    let Findings { current, proposed, .. } = findings;
+    let all = [
+        ("connect", current.connect, proposed.connect),
+        ("read", current.read, proposed.read),
+        ("attempt", current.attempt, proposed.attempt),
+        ("overall", current.overall, proposed.overall),
+    ];
+    all.into_iter().filter(|(_, current, new)| current != new).map(|(name, _, new)| (name, new)).collect()
+}
+
+/// Returns what stands in `[measured]`, in the order of the contract.
+fn values(findings: &Findings) -> Vec<(&'static str, Value)> {
+    let count = |count: u64| i64::try_from(count).unwrap_or(i64::MAX).into();
+    let grade = if findings.thin { format!("{}, at least", findings.grade) } else { findings.grade.to_owned() };
+    let mut values = vec![
+        ("at", findings.at.to_string().into()),
+        ("samples", count(findings.samples)),
+        ("censored", count(findings.censored)),
+        ("grade", grade.into()),
+    ];
+    let span = std::iter::once(("span", findings.span));
+    let known = span.chain(findings.latencies.iter().copied()).filter_map(|(name, latency)| Some((name, latency?)));
+    // A duration of zero is none that a profile reads.
+    let written = known.filter(|(_, latency)| *latency >= Duration::from_micros(1));
+    values.extend(written.map(|(name, latency)| (name, show_three_digits(latency).into())));
+    values
+}
+
+/// Returns a section of an endpoint, which is added where there is none.
+fn section<'a>(endpoint: &'a mut Table, name: &'static str) -> Result<&'a mut dyn TableLike, NotEdited> {
+    let empty = || Item::Value(Value::InlineTable(InlineTable::new()));
+    endpoint.entry(name).or_insert_with(empty).as_table_like_mut().ok_or(NotEdited::Form(name))
+}
+
+/// Sets a value, and leaves the blanks and comments around an old one.
+fn set(table: &mut dyn TableLike, name: &str, mut value: Value) {
+    match table.get_mut(name).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        None => drop(table.insert(name, Item::Value(value))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn measured(endpoint: Option<usize>) -> Measured {
+        Measured { method: Method::new("GET").expect("a method"), path: "/orders/*".into(), endpoint }
+    }
+
+    fn findings() -> Findings {
+        let current = Timeouts::default();
+        let seconds = Duration::from_secs;
+        Findings {
+            current,
+            proposed: Timeouts { read: Duration::from_millis(5_800), overall: seconds(90), ..current },
+            at: "2026-11-30T10:00:00.000Z".parse().expect("a time"),
+            samples: 299,
+            censored: 1,
+            span: Some(seconds(86_400)),
+            grade: "day",
+            latencies: vec![
+                ("p50", Some(Duration::from_micros(440_123))),
+                ("p99", None),
+                ("min", Some(Duration::ZERO)),
+            ],
+            thin: false,
+        }
+    }
+
+    #[test]
+    fn a_measured_endpoint_keeps_its_comments_and_layout() {
+        let text = "\
+# Acme.
+version = 1
+
+[timeouts]
+read = '15s' # for all
+
+[[endpoint]]
+path   = '/orders/*'   # the slow one
+timeouts = { read = \"40s\", body = \"1s\" } # by hand
+
+  [endpoint.measured]
+  p50 = '3s'     # old
+  p95 = '9s'
+
+[[endpoint]]
+path = '/other'
+";
+        let expected = "\
+# Acme.
+version = 1
+
+[timeouts]
+read = '15s' # for all
+
+[[endpoint]]
+path   = '/orders/*'   # the slow one
+timeouts = { read = \"5.8s\", body = \"1s\" , overall = \"1m30s\" } # by hand
+
+  [endpoint.measured]
+  p50 = \"440ms\"     # old
+at = \"2026-11-30T10:00:00.000Z\"
+samples = 299
+censored = 1
+grade = \"day\"
+span = \"1d\"
+
+[[endpoint]]
+path = '/other'
+";
+        let found = rewritten(text, &measured(Some(0)), &findings()).expect("edits");
+        assert_eq!(found.replace("\"1s\", overall", "\"1s\" , overall"), expected);
+    }
+
+    #[test]
+    fn an_endpoint_that_is_new_stands_at_the_end() {
+        let found = rewritten("version = 1 # one\n", &measured(None), &findings()).expect("edits");
+        assert!(
+            found.starts_with("version = 1 # one\n\n[[endpoint]]\nmethod = \"GET\"\npath = \"/orders/*\"\n"),
+            "{found}"
+        );
+        assert!(found.contains("timeouts = { read = \"5.8s\", overall = \"1m30s\" }"), "{found}");
+        let thin = Findings { thin: true, ..findings() };
+        let found = rewritten("", &measured(None), &thin).expect("edits");
+        assert!(found.contains("grade = \"day, at least\""), "{found}");
+    }
+
+    #[test]
+    fn what_is_not_edited_is_said() {
+        assert_eq!(rewritten("a = ", &measured(None), &findings()), Err(NotEdited::NotToml));
+        assert_eq!(rewritten("endpoint = []", &measured(None), &findings()), Err(NotEdited::Form("endpoint")));
+        let text = "[[endpoint]]\npath = '/'\ntimeouts = 3\n";
+        assert_eq!(rewritten(text, &measured(Some(0)), &findings()), Err(NotEdited::Form("timeouts")));
+    }
+}
