@@ -2,6 +2,7 @@
 
 mod imported;
 mod settings;
+mod write;
 
 use super::args::CalibrateArgs;
 use super::exit::{Exit, Failure};
@@ -10,6 +11,7 @@ use super::{Format, Session, way};
 use crate::report::calibrate::{Calibrated, Planned, document, text};
 use crate::report::json::line;
 use crate::report::{progress, table};
+use abide::engine::policy::Policy;
 use abide::engine::suggest::closed::BackFilled;
 use abide::engine::suggest::latencies::NotLatencies;
 use abide::engine::suggest::refusal::{Refusal, refusals};
@@ -23,9 +25,11 @@ use abide::measure::sampler::{self, Ended, Pace, Plan};
 use abide::net::WireSettings;
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
+use abide::profile::Profile;
 use nix::sys::signal::Signal;
 use settings::Settings;
 use std::time::{Duration, Instant};
+use write::Target;
 
 /// How often percentiles are worked out while samples are taken.
 const REFRESH: Duration = Duration::from_millis(500);
@@ -50,6 +54,7 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
     if settings.subject.url.expose().starts_with("https:") {
         settings.tls.load_ahead();
     }
+    let target = target(args, &settings.profile, &settings.subject.policy, settings.subject.url.expose())?;
     settings.warnings.iter().for_each(|warning| session.screen.warn(warning));
     let interrupt = Interrupt::default();
     let bell = interrupt.clone();
@@ -75,8 +80,10 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
             Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
         },
         planned: planned(plan),
+        target,
+        signal: signals.first(),
     };
-    finish(&found, args, session, signals.first())
+    finish(&found, args, session)
 }
 
 /// What was found, wherever it came from.
@@ -91,14 +98,21 @@ struct Found<'a> {
     stopped: Option<String>,
     filled: Option<BackFilled>,
     planned: Planned,
+    /// The profile that is to be written to.
+    target: Option<Target>,
+    /// What ended the run.
+    signal: Option<Signal>,
 }
 
 /// Prints what was found, and returns the status to leave with.
-fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session, signal: Option<Signal>) -> Result<Exit, Failure> {
-    let exit = match (signal, &found.result) {
+fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
+    let is_thin = found.result.as_ref().is_ok_and(|found| !found.weaknesses.is_empty());
+    let suggesting = &args.suggesting;
+    let refuses_thin = suggesting.strict || (suggesting.write && !suggesting.accept_thin);
+    let exit = match (found.signal, &found.result) {
         (Some(signal), _) => Exit::Signal(signal),
         (None, Err(_)) => Exit::Unmet,
-        (None, Ok(found)) if args.suggesting.strict && !found.weaknesses.is_empty() => Exit::Unmet,
+        (None, Ok(_)) if is_thin && refuses_thin => Exit::Unmet,
         (None, Ok(_)) => Exit::Fine,
     };
     let shown = Calibrated {
@@ -115,7 +129,30 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session, signal: Op
         Format::Json => line(&document(&shown, &found.planned, exit.code())),
         Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
     })?;
+    match (&found.target, &found.result) {
+        (None, _) => {}
+        (Some(target), Ok(suggestion)) if exit == Exit::Fine => target.write(found, suggestion, session)?,
+        (Some(_), Ok(_)) if exit == Exit::Unmet && !suggesting.accept_thin => {
+            session
+                .screen
+                .say("the profile was not written: the evidence is thin; --accept-thin writes it all the same");
+        }
+        (Some(_), _) => session.screen.say("the profile was not written"),
+    }
     Ok(exit)
+}
+
+/// Returns the profile that is to be written to; `None` where none is.
+///
+/// # Errors
+/// `--write`, and there is none, or it may not be written to. Nothing was sent.
+fn target(
+    args: &CalibrateArgs,
+    profile: &Option<Profile>,
+    policy: &Policy,
+    url: &str,
+) -> Result<Option<Target>, Failure> {
+    args.suggesting.write.then(|| Target::read(profile.as_ref(), policy, url)).transpose()
 }
 
 /// Returns when samples were taken, in local time; `None` where there is none.

@@ -47,7 +47,7 @@ const FLAGS: &[(&[&str], &str)] = &[
 /// Commands of the contract that are not built yet.
 const LATER: &[&str] = &["completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
 /// Flags of `calibrate` in the contract that are not built yet.
-const LATER_FLAGS: &[&str] = &["--hlog", "--report", "--write", "--accept-thin", "--compare"];
+const LATER_FLAGS: &[&str] = &["--hlog", "--report", "--compare"];
 /// The same below `ledger` and `profile`.
 const LATER_BELOW: &[&str] = &["new", "schema"];
 
@@ -183,7 +183,7 @@ mod tests {
         let cases: &[(&[&str], &str)] = &[
             (&["probe"], "`abide probe` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
-            (&["calibrate", "/a", "--write"], "`abide calibrate --write` is not built yet"),
+            (&["calibrate", "/a", "--compare"], "`abide calibrate --compare` is not built yet"),
         ];
         for (line, expected) in cases {
             assert_eq!(advice(line).and_then(|advice| advice.message).as_deref(), Some(*expected), "{line:?}");

@@ -45,7 +45,8 @@ fn a_run_is_announced_and_suggests_limits_with_their_evidence() {
     ] {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
-    assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    let picture = text.lines().skip(2).take(6);
+    assert!(picture.into_iter().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!format!("{text}{said}").contains("sk-live-77aa"));
     let seen = host.seen();
     assert_eq!((seen.connections, seen.whole), (40, 40), "each sample is cold");
@@ -117,7 +118,7 @@ fn what_is_no_calibration_is_refused_with_a_sentence() {
     let sandbox = Sandbox::new();
     let url = "http://127.0.0.1:9/ping";
     let refusal = |args: &[&str]| sandbox.run(&[&["calibrate"], args].concat());
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
         (&["POST", url], "POST may be executed"),
         (&[url, "--percentile", "0.999"], "did you mean 99.9?"),
         (&[url, "--percentile", "100"], "too large"),
@@ -127,13 +128,14 @@ fn what_is_no_calibration_is_refused_with_a_sentence() {
         (&[url, "--samples", "0"], "--samples 0: from 1"),
         (&[url, "--timeout", "5"], "--timeout 5: "),
         (&[url, "-L"], "follow no redirect"),
+        (&[url, "--write"], "there is no profile to write to"),
     ];
     for (args, expected) in cases {
         let said = refusal(args);
         assert!(said.contains(expected) && said.ends_with("exit 2"), "{args:?}: {said}");
     }
-    let said = refusal(&[url, "--write"]);
-    assert!(said.contains("`abide calibrate --write` is not built yet") && said.ends_with("exit 2"), "{said}");
+    let said = refusal(&[url, "--compare"]);
+    assert!(said.contains("`abide calibrate --compare` is not built yet") && said.ends_with("exit 2"), "{said}");
 }
 
 #[test]
@@ -212,4 +214,45 @@ fn a_ledger_is_measured_by_its_first_attempts_of_that_path() {
     assert_eq!(found["counts"]["answered"], 4);
     let (code, _) = sandbox.status(&["calibrate", "POST", &url, "--from-ledger", "--ledger", "none.jsonl"]);
     assert_eq!(code, 2);
+}
+
+const PROFILE: &str = "\
+base_url = \"http://127.0.0.1:9\"
+
+[[endpoint]]
+path = \"/orders\" # the slow one
+timeouts = { read = \"40s\" } # by hand
+";
+
+#[test]
+fn limits_are_written_into_the_endpoint_and_comments_stay() {
+    let sandbox = Sandbox::new();
+    sandbox.write("p.toml", PROFILE);
+    sandbox.write("s.txt", &"200\n".repeat(400));
+    let args = ["-p", "p.toml", "POST", "/orders", "--samples-file", "s.txt", "--unit", "ms", "--write"];
+    let (code, _) = measured(&sandbox, &args);
+    assert_eq!((code, sandbox.read("p.toml")), (8, PROFILE.into()), "thin evidence is not written");
+    let said = sandbox.run(&[&["calibrate"], &args[..], &["--accept-thin"]].concat());
+    assert!(said.ends_with("exit 0") && said.contains("  - timeouts = { read = \"40s\" } # by hand"), "{said}");
+    let text = sandbox.read("p.toml");
+    assert!(text.contains("path = \"/orders\" # the slow one"), "{text}");
+    assert!(text.contains("read = \"400ms\"") && text.contains("# by hand"), "{text}");
+    assert!(text.contains("grade = \"snapshot, at least\"") && text.contains("p99 = \"200ms\""), "{text}");
+    assert_eq!(sandbox.status(&["profile", "check", "p.toml"]).0, 0);
+    let names: Vec<_> = std::fs::read_dir(sandbox.path()).expect("a folder").collect();
+    assert_eq!(names.len(), 2, "no draft is left: {names:?}");
+}
+
+#[test]
+fn a_profile_that_may_not_be_written_to_is_refused_before_anything_is_sent() {
+    let sandbox = Sandbox::new();
+    sandbox.write("p.toml", PROFILE);
+    let path = sandbox.path().join("p.toml");
+    let mut rights = std::fs::metadata(&path).expect("a file").permissions();
+    rights.set_readonly(true);
+    std::fs::set_permissions(&path, rights).expect("ours");
+    let said = sandbox.run(&["calibrate", "-p", "p.toml", "/orders", "--write"]);
+    assert!(said.contains("--write p.toml: the file is read-only") && said.ends_with("exit 2"), "{said}");
+    let said = sandbox.run(&["calibrate", "-p", "p.toml", "--samples-file", "s.txt", "--unit", "ms", "--write"]);
+    assert!(said.contains("for which endpoint?"), "{said}");
 }

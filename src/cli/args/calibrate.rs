@@ -20,7 +20,8 @@ const STATUSES: &str = "\
 Exit status:
   0   limits are suggested; marked \"at least\" where the evidence is thin
   2   usage or profile error; nothing was sent
-  8   refused: what was measured carries no suggestion; with --strict also where the evidence is thin
+  8   refused: what was measured carries no suggestion; with --strict, or --write without --accept-thin, also where the
+      evidence is thin
   130, 143  SIGINT, SIGTERM: what was measured until then is shown
 
 Only safe methods are sent, and nothing is recorded in a ledger. A health page is usually faster than the work itself: \
@@ -143,4 +144,12 @@ pub struct SuggestingArgs {
     /// Thin evidence is a refusal (8)
     #[arg(long)]
     pub strict: bool,
+    /// Write the limits into the profile, in the section of this endpoint; shows what changes first
+    ///
+    /// Comments and layout stay. A profile that is read-only, or was changed meanwhile, is left alone.
+    #[arg(long)]
+    pub write: bool,
+    /// With --write: also where the evidence is thin
+    #[arg(long, requires = "write")]
+    pub accept_thin: bool,
 }

@@ -4,7 +4,8 @@ use super::super::args::CalibrateArgs;
 use super::super::exit::{Exit, Failure};
 use super::super::{Session, book, ledger_place, plan, request};
 use super::settings::{Asked, asked, options};
-use super::{Found, finish};
+use super::write::Target;
+use super::{Found, finish, target};
 use crate::report::calibrate::Planned;
 use abide::engine::facts::Opened;
 use abide::engine::operation::Method;
@@ -30,9 +31,17 @@ pub fn file(name: &str, args: &CalibrateArgs, session: &Session, chance: &mut Ch
     let unit = Unit::named(unit).ok_or_else(|| {
         Failure::usage(format!("--unit {unit}: no unit of samples")).hint("the units are ms, s and us")
     })?;
-    let policy = match args.target.is_empty() {
-        true => policy_without_target(args, session)?,
-        false => asked(args, session, chance)?.composed.policy,
+    let (policy, target) = match args.target.is_empty() {
+        true if args.suggesting.write => {
+            let refusal = Failure::usage("--write: for which endpoint?");
+            return Err(refusal.hint("name its method and path, for example: abide calibrate -p acme POST /orders"));
+        }
+        true => (policy_without_target(args, session)?, None),
+        false => {
+            let asked = asked(args, session, chance)?;
+            let target = target_of(args, &asked)?;
+            (asked.composed.policy, target)
+        }
     };
     let given = if name == "-" { "-".to_owned() } else { format!("@{name}") };
     let bytes = request::bytes("--samples-file", &given)?;
@@ -59,8 +68,15 @@ pub fn file(name: &str, args: &CalibrateArgs, session: &Session, chance: &mut Ch
         stopped: None,
         filled: None,
         planned: Planned { source: "samples-file".into(), ..Planned::default() },
+        target,
+        signal: None,
     };
-    finish(&found, args, session, None)
+    finish(&found, args, session)
+}
+
+fn target_of(args: &CalibrateArgs, asked: &Asked) -> Result<Option<Target>, Failure> {
+    let Asked { composed, profile, .. } = asked;
+    target(args, profile, &composed.policy, composed.operation.request.url.sent.expose())
 }
 
 /// Returns the rules that a profile has for what no endpoint is about; without a profile the defaults.
@@ -78,7 +94,9 @@ fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<Poli
 /// # Errors
 /// The ledger cannot be read, or the arguments are wrong.
 pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
-    let Asked { composed, shown, options, .. } = asked(args, session, chance)?;
+    let asked = asked(args, session, chance)?;
+    let target = target_of(args, &asked)?;
+    let Asked { composed, shown, options, .. } = asked;
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let reader = book::read(&path, &args.ledger, session)?;
     let mut tally = Tally::default();
@@ -101,8 +119,10 @@ pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> R
         stopped: None,
         filled: None,
         planned: Planned { source: "ledger".into(), ..Planned::default() },
+        target,
+        signal: None,
     };
-    finish(&found, args, session, None)
+    finish(&found, args, session)
 }
 
 /// Returns whether a recorded operation is one of the wanted: the same method and path, whatever its query. A `*` in the

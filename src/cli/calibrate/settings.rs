@@ -43,7 +43,9 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// What is asked.
     pub subject: Subject,
-    /// The same for people, secrets masked.
+    /// The partner's rules.
+    pub profile: Option<Profile>,
+    /// What is asked, for people, secrets masked.
     pub shown: String,
     /// How samples are taken.
     pub plan: Plan,
@@ -142,7 +144,7 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
         policy,
     };
     let warnings = [warnings, way.warnings].concat();
-    Ok(Settings { subject, shown, plan, options, tls, proxies: way.proxies, warnings })
+    Ok(Settings { subject, profile, shown, plan, options, tls, proxies: way.proxies, warnings })
 }
 
 /// Reads what is to be suggested, with what is in force.
