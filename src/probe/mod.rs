@@ -19,6 +19,7 @@ use crate::engine::secret::Mask;
 use crate::net::clock::Wall;
 use crate::net::dial::{DialSettings, Dialler};
 use crate::net::{Names, Tls, Wire, WireSettings};
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,12 +155,18 @@ impl Probe<'_> {
 
     /// Notes whether the kernel has a route, and which address our packets leave from. Nothing is sent.
     fn look_at_routes(&mut self, addresses: &[SocketAddr]) {
-        let routes: Vec<Option<IpAddr>> = addresses.iter().map(|addr| egress(*addr)).collect();
-        self.seen.setup = Setup {
-            has_route: Some(routes.iter().any(Option::is_some)),
-            egress: routes.into_iter().flatten().next(),
-            ..Setup::default()
+        let routes: Vec<io::Result<IpAddr>> = addresses.iter().map(|addr| egress(*addr)).collect();
+        let is_missing = |route: &io::Result<IpAddr>| {
+            route.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NetworkUnreachable)
         };
+        // A route that forbids the way is one: the connection tells which.
+        let has_route = match routes.iter().all(is_missing) {
+            _ if routes.is_empty() => None,
+            true => Some(false),
+            false => routes.iter().any(io::Result::is_ok).then_some(true),
+        };
+        let egress = routes.into_iter().find_map(io::Result::ok);
+        self.seen.setup = Setup { has_route, egress, ..Setup::default() };
     }
 
     /// Compares the clocks: by the answer, else, where a certificate is out of date, over an unverified connection.
@@ -204,13 +211,16 @@ fn described(named: &Named) -> Proxy {
     Proxy { name: named.proxy.name().into(), source, outcome: None, before: None }
 }
 
-/// Returns the address that packets to `addr` leave from; `None` without a route.
-fn egress(addr: SocketAddr) -> Option<IpAddr> {
+/// Returns the address that packets to `addr` leave from.
+///
+/// # Errors
+/// The kernel's word on the route, where there is none or one that forbids the way.
+fn egress(addr: SocketAddr) -> io::Result<IpAddr> {
     let any = if addr.is_ipv4() { IpAddr::from(Ipv4Addr::UNSPECIFIED) } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
+    let socket = UdpSocket::bind((any, 0))?;
     // A datagram socket is connected by looking at the routes.
-    socket.connect(addr).ok()?;
-    Some(socket.local_addr().ok()?.ip())
+    socket.connect(addr)?;
+    Ok(socket.local_addr()?.ip())
 }
 
 /// A smaller step is noise of the two clocks.

@@ -1,6 +1,7 @@
 //! The real dialler against partners that are broken on purpose: each must be told by its side and its code.
 
 mod names;
+mod namespaces;
 mod run;
 mod scenarios;
 #[path = "../secure/mod.rs"]
