@@ -15,6 +15,7 @@ pub mod code;
 pub mod dial;
 pub mod excluded;
 pub mod handshake;
+pub mod history;
 pub mod judgement;
 pub mod names;
 pub mod observations;
