@@ -119,7 +119,7 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
     let words: Vec<String> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = match Cli::try_parse_from(&argv) {
         Ok(cli) => cli,
-        Err(error) => return refused(&error, &words),
+        Err(error) => return probe::as_plugin(refused(&error, &words), &words),
     };
     panics::install(cli.common.debug);
     let plain = Screen::new(Talk::Normal, Paint::Plain);

@@ -1,7 +1,9 @@
 //! `abide probe`: whose fault it is, on one screen.
 
 mod details;
+mod past;
 mod plan;
+mod rounds;
 
 use super::args::ProbeArgs;
 use super::exit::{Exit, Failure};
@@ -14,6 +16,7 @@ use crate::report::probe::{Probed, screen};
 use crate::report::progress;
 use abide::engine::diagnose::diagnose;
 use abide::engine::diagnose::judgement::Standing;
+use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::sending::forecast;
 use plan::Plan;
 
@@ -41,11 +44,23 @@ pub fn run(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     }
 }
 
+/// Returns the status that monitoring expects where the arguments were not read: help, version and mistakes tell
+/// nothing about a partner.
+///
+/// Source: the guidelines of the Monitoring Plugins.
+pub fn as_plugin(exit: Exit, argv: &[String]) -> Exit {
+    let is_plugin = argv.iter().any(|word| word == "probe") && argv.iter().any(|word| word == "--nagios");
+    if is_plugin { Exit::Plugin(UNKNOWN) } else { exit }
+}
+
 fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     let plan = plan::make(args, session)?;
     super::panics::hide(&plan.probe.mask);
     plan.notes.iter().for_each(|note| session.screen.talk(note));
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
+    if let Some(pace) = rounds::Pace::read(args)? {
+        return rounds::run(plan, pace, args, session);
+    }
     if session.wants_spinner() {
         session.screen.spin(progress::spinner(plan.probe.deadline));
     }
@@ -56,12 +71,16 @@ fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     runtime.shutdown_background();
     session.screen.calm();
     let found = diagnose(&seen);
-    let Plan { policy, .. } = &plan;
-    let url = plan.probe.request.url.shown.as_ref();
-    let forecast = forecast(&seen, policy, url, plan.probe.request.wants_json()).map(|forecast| forecast.words);
+    let forecast = forecast_of(&plan, &seen);
     let probed =
         Probed { partner: plan.partner.as_str(), started, seen: &seen, found: &found, send: forecast.as_deref() };
     tell(&probed, args, &plan, session)
+}
+
+/// Returns what a write would meet, in words.
+fn forecast_of(plan: &Plan, seen: &Observations) -> Option<String> {
+    let request = &plan.probe.request;
+    forecast(seen, &plan.policy, &request.url.shown, request.wants_json()).map(|forecast| forecast.words)
 }
 
 /// Prints what was found in the form that is wanted.
@@ -79,9 +98,14 @@ fn tell(probed: &Probed<'_>, args: &ProbeArgs, plan: &Plan, session: &Session) -
     if session.screen.talk == Talk::Verbose {
         details::of(probed.seen).iter().for_each(|detail| session.screen.say(&mask.hide(detail)));
     }
-    Ok(match probed.found.standing {
+    Ok(exit(probed.found.standing, args))
+}
+
+/// Returns the status to leave with.
+fn exit(standing: Standing, args: &ProbeArgs) -> Exit {
+    match standing {
         Standing::Usable => Exit::Fine,
         Standing::Degraded if !args.strict => Exit::Fine,
         Standing::Degraded | Standing::Unusable | Standing::Unknown => Exit::Unmet,
-    })
+    }
 }

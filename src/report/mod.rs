@@ -14,5 +14,6 @@ pub mod progress;
 pub mod record;
 pub mod replay;
 pub mod request;
+pub mod rounds;
 pub mod table;
 pub mod time;

@@ -74,32 +74,50 @@ fn an_expired_certificate_is_theirs_and_shown_with_its_date() {
 }
 
 #[test]
+fn rounds_are_told_a_line_each_and_the_last_three_decide() {
+    let fine = Turn::not_done(Act::Answer(Reply::json(200, "{}")));
+    let script = Script::first([Turn::not_done(Act::Rst), fine.clone()], fine);
+    let (sandbox, host) = (Sandbox::new(), Host::start(script));
+    let url = host.url("/health");
+    let rounds = |count: &str| sandbox.run(&["probe", &url, "--count", count, "--every", "1ms"]);
+    let text = rounds("2");
+    assert!(text.contains("theirs app.reset") && text.contains("\n  because "), "{text}");
+    assert!(text.contains("2 rounds: ok ok 1, theirs app.reset 1; first byte p50 "), "{text}");
+    assert!(text.ends_with("----- exit 8"), "{text}");
+    assert!(rounds("3").ends_with("----- exit 0"));
+    assert_eq!(host.seen().heads, 5);
+}
+
+#[test]
 fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
     let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
     let url = host.url("/health");
     let probe = |more: &[&str]| essence(&sandbox.run(&[&["probe", &url][..], more].concat()));
     let unprobed = [
         probe(&["--deep"]),
-        probe(&["--watch"]),
-        probe(&["--count", "3"]),
+        probe(&["--count", "0"]),
+        probe(&["--every", "3s"]),
         probe(&["--max-attempts", "2"]),
         probe(&["--deadline", "3"]),
+        probe(&["--ledger", "missing.jsonl"]),
         essence(&sandbox.run(&["probe", "/health"])),
     ];
     assert_snapshot!(unprobed.join("\n"), @r"
     error: --deep of `abide probe` is not built yet
     hint: leave it out: one probe is made
     ----- exit 2
-    error: --watch of `abide probe` is not built yet
-    hint: leave it out: one probe is made
+    error: --count 0: not a number of probes, such as 5
     ----- exit 2
-    error: --count of `abide probe` is not built yet
-    hint: leave it out: one probe is made
+    error: --every is for --watch or --count N
+    hint: add --watch: it ends with Ctrl-C
     ----- exit 2
     error: --max-attempts of `abide probe` is not built yet
     hint: leave it out: one probe is made
     ----- exit 2
     error: --deadline 3: 3 has no unit: write 3ms or 3s
+    ----- exit 2
+    error: no ledger at [DIR]/missing.jsonl
+    hint: `abide send` makes the ledger; check the path
     ----- exit 2
     error: `/health` is a path, and there is no profile
     hint: give the whole URL, or a profile with base_url
@@ -108,5 +126,7 @@ fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
     let (status, text) = sandbox.status(&["probe", "/health", "--nagios"]);
     assert_eq!(status, 3);
     assert!(text.contains("ABIDE UNKNOWN - "), "{text}");
+    assert_eq!(sandbox.status(&["probe", "--nagios", "--help"]).0, 3);
+    assert_eq!(sandbox.status(&["probe", "--nagios", "--frobnicate"]).0, 3);
     assert_eq!(host.seen().heads, 0);
 }

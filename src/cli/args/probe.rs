@@ -1,6 +1,6 @@
 //! The arguments of `abide probe`.
 
-use super::TlsArgs;
+use super::{LedgerChoice, TlsArgs};
 use clap::Args;
 
 const EXAMPLES: &str = "\
@@ -18,7 +18,7 @@ Exit status:
   8   it cannot, or the probe could not tell
   With --nagios: 0 usable, 1 degraded, 2 not usable, 3 could not tell, or anything else.
 
-One GET is sent in all, over the first connection that stands; the other addresses are connected to and shaken hands \
+One GET is sent in each probe, over the first connection that stands; the other addresses are connected to and shaken hands \
 with. Nothing is recorded, and a method that changes something is never sent.";
 
 /// `abide probe`.
@@ -46,20 +46,23 @@ pub struct ProbeArgs {
     /// Whom to trust, and what to show.
     #[command(flatten)]
     pub tls: TlsArgs,
+    /// Where what is usual with the partner is looked up; nothing is written.
+    #[command(flatten)]
+    pub ledger: LedgerChoice,
     /// Exit 8 also where the partner is degraded: it works, and something is not as it should be
     #[arg(long, help_heading = "Verdict")]
     pub strict: bool,
     /// One line with performance data, and the exit statuses of monitoring plugins
     #[arg(long, help_heading = "Verdict", conflicts_with = "strict")]
     pub nagios: bool,
-    /// Not built yet
-    #[arg(long, value_name = "N", hide = true)]
+    /// Probe so often, a line each, then a summary on stderr; the worst of the last three decides
+    #[arg(long, value_name = "N", conflicts_with = "nagios", allow_hyphen_values = true, help_heading = "Rounds")]
     pub count: Option<String>,
-    /// Not built yet
-    #[arg(long, hide = true)]
+    /// Probe until Ctrl-C
+    #[arg(long, conflicts_with_all = ["nagios", "count"], help_heading = "Rounds")]
     pub watch: bool,
-    /// Not built yet
-    #[arg(long, value_name = "DURATION", hide = true)]
+    /// From the begin of one probe to the begin of the next; 5s
+    #[arg(long, value_name = "DURATION", allow_hyphen_values = true, help_heading = "Rounds")]
     pub every: Option<String>,
     /// Not built yet
     #[arg(long, value_name = "N", hide = true)]

@@ -7,6 +7,7 @@ use super::super::trust::{self, First};
 use super::super::way::{self, Way};
 use super::super::world::read_file;
 use super::super::{Session, limits, request};
+use super::past;
 use abide::engine::facts::Why;
 use abide::engine::location;
 use abide::engine::operation::{Method, PartnerName, Request};
@@ -75,7 +76,7 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
         name_servers: name_servers(),
         tls,
         answer_max_bytes: policy.sizes.response_bytes.min(ANSWER_MAX_BYTES),
-        past: Default::default(),
+        past: past::of(&operation.partner, args, session)?,
         mask,
         proxies: way.proxies,
         request: Arc::new(request),
@@ -91,13 +92,7 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
 
 /// Refuses what the contract names and this version does not do.
 fn refuse_unbuilt(args: &ProbeArgs) -> Result<(), Failure> {
-    let given = [
-        ("--deep", args.deep),
-        ("--watch", args.watch),
-        ("--count", args.count.is_some()),
-        ("--every", args.every.is_some()),
-        ("--max-attempts", args.max_attempts.is_some()),
-    ];
+    let given = [("--deep", args.deep), ("--max-attempts", args.max_attempts.is_some())];
     match given.iter().find(|(_, given)| *given) {
         Some((flag, _)) => {
             Err(Failure::usage(format!("{flag} of `abide probe` is not built yet"))
