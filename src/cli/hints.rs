@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn what_is_not_built_yet_says_so() {
         let cases: &[(&[&str], &str)] = &[
-            (&["probe"], "`abide probe` is not built yet"),
+            (&["serve"], "`abide serve` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
             (&["calibrate", "/a", "--compare"], "`abide calibrate --compare` is not built yet"),
         ];
