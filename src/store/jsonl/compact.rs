@@ -193,11 +193,13 @@ impl<'a> Compaction<'a> {
         let note = format::compacted_line(self.held.options.now, self.draft.durable);
         self.draft.line(place, &note)?;
         self.draft.sync(place)?;
+        self.draft.reserve(place)?;
         upkeep::remove(place, locks)?;
         files::rename(&place.draft(), place.ledger())
             .map_err(|error| failed("put the new file in the place of", place.ledger(), error))?;
         sync_folder(&place.folder())?;
-        self.remember()?;
+        // What this machine remembers of the old file holds for the new one, too.
+        drop(self.remember());
         Ok(before)
     }
 

@@ -124,8 +124,10 @@ impl Core {
         if let Some(record) = &record {
             state.journal.check_end(record)?;
             state.from = record.from;
-            state.is_named = record.generation >= state.journal.header().generation;
         }
+        // The name of a ledger that was never compacted was made durable before its header.
+        let generation = state.journal.header().generation;
+        state.is_named = record.map_or(0, |record| record.generation) >= generation;
         if !state.compared && record.is_none() {
             self.see_first(state);
         }
@@ -304,7 +306,11 @@ impl Core {
         if n > 0 {
             state.warnings.push(Warning::FirstSeen { path: self.place.ledger().into() });
         }
-        let record = Record { generation, n, end: state.journal.durable(), from: n };
+        // Of a file that a compaction put there the name may not be durable yet: the first sync says that it is.
+        let record = match generation {
+            0 => Record { generation, n, end: state.journal.durable(), from: n },
+            _ => Record { generation: 0, n, end: 0, from: n },
+        };
         if let Some(Err(error)) = state.seen.as_ref().map(|seen| seen.begin(record)) {
             state.warnings.push(Warning::Unremembered(error));
         }

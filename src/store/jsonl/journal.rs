@@ -10,6 +10,7 @@ use super::seen::Record;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{self, FirstLine, Header, LINE_MAX, SET_ASIDE_MAX, SetAside};
 use crate::store::{StoreError, Warning};
+use std::path::Path;
 use std::sync::Arc;
 
 /// How much disk is kept beyond the end, in bytes: about 4,000 outcomes without bodies.
@@ -228,19 +229,7 @@ impl Journal {
     /// # Errors
     /// [`StoreError::NoSpace`]: nothing may be claimed.
     pub fn reserve(&mut self) -> Result<bool, StoreError> {
-        let stat = self.disk.stat().map_err(|error| failed("look at", self.place.ledger(), error))?;
-        if stat.allocated >= self.at.end + RESERVE {
-            return Ok(true);
-        }
-        let mut taken = self.disk.reserve(self.at.end, RESERVE + RESERVE_STEP);
-        if taken.as_ref().is_err_and(is_full) {
-            taken = self.disk.reserve(self.at.end, RESERVE);
-        }
-        match taken {
-            Ok(()) => Ok(true),
-            Err(error) if is_full(&error) => Err(failed("keep room in", self.place.ledger(), error)),
-            Err(_) => Ok(false),
-        }
+        reserve(&*self.disk, self.at.end, self.place.ledger())
     }
 
     /// Reads the whole file, as far as it was read before, and returns all operations.
@@ -368,6 +357,26 @@ impl Journal {
 
 fn blank(disk: &dyn Disk, bad: &Bad) -> std::io::Result<()> {
     write_all(disk, &vec![b' '; (bad.to - bad.from) as usize], bad.from)
+}
+
+/// Keeps disk beyond the `end` of a file. Returns false where that cannot be done.
+///
+/// # Errors
+/// [`StoreError::NoSpace`]: nothing may be claimed.
+pub fn reserve(disk: &dyn Disk, end: u64, path: &Path) -> Result<bool, StoreError> {
+    let stat = disk.stat().map_err(|error| failed("look at", path, error))?;
+    if stat.allocated >= end + RESERVE {
+        return Ok(true);
+    }
+    let mut taken = disk.reserve(end, RESERVE + RESERVE_STEP);
+    if taken.as_ref().is_err_and(is_full) {
+        taken = disk.reserve(end, RESERVE);
+    }
+    match taken {
+        Ok(()) => Ok(true),
+        Err(error) if is_full(&error) => Err(failed("keep room in", path, error)),
+        Err(_) => Ok(false),
+    }
 }
 
 fn stat(place: &Place, disk: &dyn Disk) -> Result<u64, StoreError> {

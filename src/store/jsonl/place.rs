@@ -88,8 +88,10 @@ impl Place {
     /// Makes the ledger's name durable, and those of all folders above it: whoever made one of them may have died before
     /// it was.
     pub fn sync_name(&self) -> Result<(), StoreError> {
-        for folder in self.folder().ancestors().filter(|folder| *folder != Path::new("")) {
-            match sync_folder(folder) {
+        let own = self.folder();
+        sync_folder(&own)?;
+        for folder in own.ancestors().skip(1) {
+            match sync_folder(if folder == Path::new("") { Path::new(".") } else { folder }) {
                 // Nobody makes the folders of a ledger in such a one.
                 Err(StoreError::Io { source, .. }) if is_not_ours(&source) => break,
                 synced => synced?,
@@ -153,7 +155,8 @@ pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
     files::sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
 }
 
-fn is_not_ours(error: &io::Error) -> bool {
+/// Returns whether a folder cannot be synced because it is not ours to look at.
+pub fn is_not_ours(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidInput, PermissionDenied, ReadOnlyFilesystem, Unsupported};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput | Unsupported)
 }

@@ -15,6 +15,7 @@ use crate::engine::entry::{Standing, is_ended, is_final, owner};
 use crate::engine::facts::History;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::{StoreError, Warning};
+use nix::libc;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -94,10 +95,13 @@ impl Reader {
             return Some(Warning::Unsendable(StoreError::Sick { path: place.sick() }));
         }
         if let Err(source) = journal.disk().sync() {
-            tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
+            // Others, such as that a share wants the right to write for it, say nothing about the disk.
+            if matches!(source.raw_os_error(), Some(libc::EIO | libc::ENOSPC | libc::EDQUOT)) {
+                tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
+            }
             return Some(Warning::Unsynced(failed("sync", place.ledger(), source)));
         }
-        let is_named = self.record.is_some_and(|record| record.generation >= journal.header().generation);
+        let is_named = self.record.map_or(0, |record| record.generation) >= journal.header().generation;
         if is_named { None } else { sync_folder(&place.folder()).err().map(Warning::Unsynced) }
     }
 

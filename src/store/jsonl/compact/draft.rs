@@ -5,6 +5,7 @@ use crate::store::StoreError;
 use crate::store::format::{self, Header};
 use crate::store::jsonl::disk::write_all;
 use crate::store::jsonl::files;
+use crate::store::jsonl::journal::reserve;
 use crate::store::jsonl::place::{Place, failed, private};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
@@ -59,6 +60,11 @@ impl Draft {
         write_all(&self.file, &self.buffer, at).map_err(|error| failed("write", &place.draft(), error))?;
         self.buffer.clear();
         Ok(())
+    }
+
+    /// Keeps the room that claims under way need for their outcomes, as the old file did.
+    pub fn reserve(&self, place: &Place) -> Result<(), StoreError> {
+        reserve(&self.file, self.end, &place.draft()).map(drop)
     }
 
     /// Makes all lines durable.

@@ -9,6 +9,7 @@ use crate::store::jsonl::disk::{Disk, read_range};
 use crate::store::jsonl::journal::{Journal, Reading};
 use crate::store::jsonl::lookup::first_line;
 use crate::store::jsonl::place::Place;
+use crate::store::jsonl::seen::Seen;
 use crate::store::jsonl::upkeep::INLINE_TAIL_MAX;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,6 +46,10 @@ pub fn worth_compacting(path: &Path, options: &Options, keep: Keep<'_>, least: u
         return None;
     }
     let mut journal = Journal::load(&place, disk).ok()?;
+    // Where nothing is remembered of it, a lost end would become part of a file that is in order.
+    if options.state.as_ref().is_some_and(|state| Seen::look(state, &journal.header().id).is_none()) {
+        return None;
+    }
     journal.attach().ok()?;
     if len - journal.end() > INLINE_TAIL_MAX {
         return None;
