@@ -156,7 +156,7 @@ impl Replay<'_> {
                 if signals.first().is_none() && settings.total.is_none() {
                     retention::tidy(&settings.path, settings.choice(), session, &signals);
                 }
-                Ok(exit)
+                Ok(signals.first().map_or(exit, Exit::Signal))
             }
         }
     }

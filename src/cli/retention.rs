@@ -50,9 +50,11 @@ pub fn compact(args: &LedgerCompactArgs, session: &Session) -> Result<Exit, Fail
 
 /// Compacts a ledger over half of which is of no use any more, at the end of a command that may take long.
 ///
+/// It forgets no key: a wall clock that is wrong would make it forget them all, and nobody has asked for it.
 /// Whatever keeps it from that is a warning: the ledger is as it was.
 pub fn tidy(path: &Path, choice: &LedgerChoice, session: &Session, signals: &Signals) {
-    let (keep, options) = (|opened: &Opened| session.profiles.retention(opened), book::options(choice, session));
+    let keep = |opened: &Opened| Retention { forget_after: None, ..session.profiles.retention(opened) };
+    let options = book::options(choice, session);
     let Some(worth) = jsonl::worth_compacting(path, &options, &keep, COMPACT_MIN) else { return };
     let is_told = session.context.stderr_is_terminal || session.screen.talk >= Talk::Verbose;
     let tell = |words: &str| {

@@ -99,7 +99,8 @@ fn a_signal_ends_it_and_the_ledger_is_as_it_was_or_shorter() {
     assert!(said.any(|line| line.starts_with("compacting the ledger")));
     kill(Pid::from_raw(replay.id().try_into().expect("a pid")), Signal::SIGINT).expect("ours");
     let stopped = said.any(|line| line.ends_with("is not compacted: a signal came; it is as it was"));
-    assert_eq!(replay.wait().expect("it ends").code(), Some(0), "the batch was done");
+    let status = replay.wait().expect("it ends").code();
+    assert!(status == Some(130) || (status == Some(0) && !stopped), "{status:?}");
     assert_eq!(long.len() == len, stopped);
     assert!(!path.with_extension("jsonl.new").exists());
     assert!(long.late(&["ledger", "verify"]).ends_with("exit 0"));
