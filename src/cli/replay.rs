@@ -20,6 +20,7 @@ use abide::engine::facts::StoredBody;
 use abide::engine::moment::Now;
 use abide::net::Names;
 use abide::net::clock::{Interrupt, SystemClock};
+use abide::store::jsonl::this_process;
 use batch::{Batch, Done};
 use choose::{Chosen, Member};
 use queue::Queue;
@@ -130,6 +131,7 @@ impl Replay<'_> {
             failure: RefCell::new(None),
             tell: &tell,
             names: Names::default(),
+            owner: this_process(),
         };
         self.leave(&batch);
         if self.due > 0 {

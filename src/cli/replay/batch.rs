@@ -12,7 +12,7 @@ use crate::report::known::State;
 use abide::drive::{self, Claim, Claimed, Clock, EntryRule, Patience, Ports, Terms, Wish};
 use abide::engine::deadline::Deadline;
 use abide::engine::entry::Standing;
-use abide::engine::facts::{Fact, History, Opened, StoredBody, Why};
+use abide::engine::facts::{Fact, History, Opened, Owner, StoredBody, Why};
 use abide::engine::moment::{Moment, Now};
 use abide::engine::operation::Operation;
 use abide::engine::policy::Sizes;
@@ -22,7 +22,7 @@ use abide::engine::secret::Mask;
 use abide::net::chance::Chance;
 use abide::net::clock::SystemClock;
 use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
-use abide::store::jsonl::{Jsonl, JsonlClaim, this_process};
+use abide::store::jsonl::{Jsonl, JsonlClaim};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::cell::RefCell;
@@ -99,6 +99,8 @@ pub struct Batch<'a> {
     pub tell: &'a Tell<'a>,
     /// The names looked up so far.
     pub names: Names,
+    /// Who this process is.
+    pub owner: Owner,
 }
 
 impl Batch<'_> {
@@ -181,7 +183,7 @@ impl Batch<'_> {
             key_until: job.key_until(now.wall),
             deadline: now.wall.after(deadline.left(now.steady)),
             why: Why::Replay,
-            owner: this_process(),
+            owner: self.owner.clone(),
             ..Opened::clone(opened)
         };
         let entry = EntryRule::Known { rejected: self.rejected_too };
