@@ -125,7 +125,7 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
     let plain = Screen::new(Talk::Normal, Paint::Plain);
     let session = match session(cli.common, &cli.command) {
         Ok(session) => session,
-        Err(failure) => return tell(&plain, &failure),
+        Err(failure) => return probe::as_plugin(tell(&plain, &failure), &words),
     };
     let exit = match dispatch(cli.command, &session) {
         Ok(exit) => exit,

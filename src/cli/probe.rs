@@ -19,6 +19,7 @@ use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::sending::forecast;
 use plan::Plan;
+use std::time::Instant;
 
 /// Columns of the screen.
 ///
@@ -54,7 +55,8 @@ pub fn as_plugin(exit: Exit, argv: &[String]) -> Exit {
 }
 
 fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
-    let plan = plan::make(args, session)?;
+    let began = Instant::now();
+    let mut plan = plan::make(args, session)?;
     super::panics::hide(&plan.probe.mask);
     plan.notes.iter().for_each(|note| session.screen.talk(note));
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));
@@ -64,6 +66,8 @@ fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     if session.wants_spinner() {
         session.screen.spin(progress::spinner(plan.probe.deadline));
     }
+    // A profile's commands and a ledger count, too.
+    plan.probe.deadline = plan.probe.deadline.saturating_sub(began.elapsed());
     let started = plan.probe.wall.now();
     let runtime = super::runtime()?;
     let seen = runtime.block_on(abide::probe::probe(&plan.probe));
@@ -92,7 +96,8 @@ fn tell(probed: &Probed<'_>, args: &ProbeArgs, plan: &Plan, session: &Session) -
         return Ok(Exit::Plugin(status));
     }
     match session.format {
-        Format::Json => session.print(&mask.hide(&line(&Document::new(probed))))?,
+        // Nothing secret is left in it, and a secret such as `null` would take the document apart.
+        Format::Json => session.print(&line(&Document::new(probed)))?,
         Format::Text => session.print(&mask.hide(&screen(probed, session.stdout_paint, WIDTH)))?,
     }
     if session.screen.talk == Talk::Verbose {

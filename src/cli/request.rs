@@ -3,8 +3,10 @@
 use super::args::Payload;
 use super::exit::Failure;
 use abide::engine::operation::Method;
+use abide::engine::policy::{KeyPlace, Policy};
 use std::io::Read;
 use std::path::Path;
+use url::Url;
 
 /// No request body is larger, in bytes: it is held in memory, and kept in the ledger.
 const LARGEST_BODY: u64 = 256 << 20;
@@ -244,6 +246,16 @@ fn header(given: &str, place: &str) -> Result<(String, String), Failure> {
         return Err(refuse("this field follows from the request and cannot be set"));
     }
     Ok((name.to_owned(), value.to_owned()))
+}
+
+/// Returns a URL without the key that was made for it, which stands last in its query.
+pub fn keyless(url: &str, policy: &Policy) -> String {
+    let (KeyPlace::Query(_), Ok(mut parsed)) = (&policy.idempotency.place, Url::parse(url)) else {
+        return url.to_owned();
+    };
+    let query = parsed.query().and_then(|query| query.rsplit_once('&')).map(|(before, _)| before.to_owned());
+    parsed.set_query(query.as_deref());
+    parsed.into()
 }
 
 #[cfg(test)]

@@ -91,7 +91,17 @@ pub async fn probe(plan: &Plan) -> Observations {
     seen.setup.clock_step = clock_step(plan.wall, ended.unix_ms() - begun.unix_ms(), started.elapsed());
     seen.deadline_reached = seen.deadline_reached.or_else(|| cut_stage(&seen, started.elapsed() >= plan.deadline));
     seen.at = Some(ended);
+    hide(&mut seen, &plan.mask);
     seen
+}
+
+/// Hides what is secret in what the partner said: it may send back what it was sent. Before anything is cut or broken
+/// into lines, where a part of a secret would not be known any more.
+fn hide(seen: &mut Observations, mask: &Mask) {
+    let Some(Exchange { outcome: Outcome::Answered(answer), .. }) = &mut seen.exchange else { return };
+    for (_, value) in &mut answer.headers.0 {
+        *value = mask.hide(value).into();
+    }
 }
 
 impl Plan {

@@ -130,3 +130,46 @@ fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
     assert_eq!(sandbox.status(&["probe", "--nagios", "--frobnicate"]).0, 3);
     assert_eq!(host.seen().heads, 0);
 }
+
+#[test]
+fn a_secret_that_the_partner_sends_back_is_nowhere_whole_or_in_parts() {
+    let secret = format!("s3cret-{}", "0123456789abcdef".repeat(6));
+    let echoed = Reply::status(502).header("Proxy-Status", &format!("{secret}; details=\"{secret}\""));
+    let (sandbox, host) = (Sandbox::new(), answering(echoed.header("Server", &secret)));
+    let header = format!("X-Api-Key: {secret}");
+    for more in [&["-v"][..], &["--format", "json"], &["--nagios"], &["--count", "1"]] {
+        let text = sandbox.run(&[&["probe", &host.url("/health"), "-H", &header][..], more].concat());
+        assert!(text.to_lowercase().contains("theirs"), "{text}");
+        assert!(!text.contains("s3cret-0123"), "{more:?}: {text}");
+    }
+}
+
+#[test]
+fn credentials_of_others_in_an_answer_are_not_shown() {
+    let reply = Reply::status(302)
+        .header("Location", "https://u:pw-of-others@other.example/x?token=of-others")
+        .header("X-Auth-Token", "of-others");
+    let (sandbox, host) = (Sandbox::new(), answering(reply));
+    let text = sandbox.run(&["probe", &host.url("/health"), "-v"]);
+    assert!(text.contains("location: https://other.example/x?***"), "{text}");
+    assert!(!text.contains("of-others"), "{text}");
+}
+
+#[test]
+fn a_secret_that_is_a_word_of_json_leaves_the_document_whole() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    let header = ["-H", "X-Api-Key: null", "--format", "json"];
+    let (_, json) = sandbox.status(&[&["probe", &host.url("/health")][..], &header].concat());
+    let line = json.lines().find(|line| line.starts_with('{')).expect("a document");
+    let document: serde_json::Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!(document["proxy"], serde_json::Value::Null);
+}
+
+#[test]
+fn a_damaged_ledger_that_nobody_named_does_not_stop_a_diagnosis() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    std::fs::create_dir_all(sandbox.path().join(".local/state/abide")).expect("a folder");
+    sandbox.write(".local/state/abide/ledger.jsonl", "garbage\n");
+    let text = sandbox.run(&["probe", &host.url("/health")]);
+    assert!(text.contains("nothing is known of the past") && text.ends_with("exit 0"), "{text}");
+}

@@ -23,7 +23,6 @@ use abide::profile::compose::{Composed, Draft, HeaderFlag, KeySource, TimeoutFla
 use abide::store::jsonl::this_process;
 use std::fmt::Display;
 use std::time::Duration;
-use url::Url;
 
 /// How many requests are made where nothing else is said: one more than the fewest that bound a p99.
 ///
@@ -111,7 +110,7 @@ pub fn asked(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Re
     let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
     panics::hide(&composed.mask);
     let policy = &composed.policy;
-    let shown = format!("{} {}", policy.method, keyless(&composed.operation.request.url.shown, policy));
+    let shown = format!("{} {}", policy.method, request::keyless(&composed.operation.request.url.shown, policy));
     let options = options(&args.suggesting, policy)?;
     Ok(Asked { composed, profile, shown, options, warnings: wanted.warnings })
 }
@@ -137,7 +136,7 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
     way.proxies.hide(&mut composed.mask);
     way::names(&args.way.resolve)?;
     let subject = Subject {
-        url: Secret::new(&keyless(request.url.sent.expose(), &policy)),
+        url: Secret::new(&request::keyless(request.url.sent.expose(), &policy)),
         headers: unkeyed(request, &policy).into(),
         json: wants_json(request),
         mask: composed.mask,
@@ -165,16 +164,6 @@ fn unkeyed(request: &Request, policy: &Policy) -> Vec<Header> {
         KeyPlace::Header(None) | KeyPlace::Query(_) | KeyPlace::Body => false,
     };
     request.headers.iter().filter(|header| !is_key(header)).cloned().collect()
-}
-
-/// Returns a URL without the key, which stands last in its query.
-fn keyless(url: &str, policy: &Policy) -> String {
-    let (KeyPlace::Query(_), Ok(mut parsed)) = (&policy.idempotency.place, Url::parse(url)) else {
-        return url.to_owned();
-    };
-    let query = parsed.query().and_then(|query| query.rsplit_once('&')).map(|(before, _)| before.to_owned());
-    parsed.set_query(query.as_deref());
-    parsed.into()
 }
 
 fn wants_json(request: &Request) -> bool {

@@ -3,6 +3,7 @@
 use abide::engine::diagnose::names::{Question, Reply};
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::gateway::shown;
+use abide::engine::location;
 use abide::engine::units::show_rounded;
 
 /// Returns the details, one a line.
@@ -30,9 +31,17 @@ pub fn of(seen: &Observations) -> Vec<String> {
     lines
 }
 
-/// Shows a field of the answer; a cookie is a credential.
+/// Names that tell of a credential in the answer.
+const SECRET: [&str; 5] = ["cookie", "auth", "token", "secret", "key"];
+
+/// Shows a field of the answer without credentials, those of others included.
 fn field(name: &str, value: &str) -> String {
-    if name.contains("cookie") { format!("{name}: ***") } else { format!("{name}: {}", shown(value)) }
+    match name {
+        "location" | "content-location" => format!("{name}: {}", shown(&location::shown(value))),
+        "link" | "refresh" => format!("{name}: ***"),
+        _ if SECRET.iter().any(|part| name.contains(part)) => format!("{name}: ***"),
+        _ => format!("{name}: {}", shown(value)),
+    }
 }
 
 fn reply(reply: &Reply) -> String {

@@ -8,6 +8,7 @@ use super::super::{Session, book};
 use abide::engine::diagnose::history::Gathered;
 use abide::engine::diagnose::past::Past;
 use abide::engine::operation::{Method, PartnerName};
+use std::path::Path;
 
 /// A larger ledger is not read, in bytes: a probe is there to be quick.
 const LARGEST: u64 = 32 << 20;
@@ -15,7 +16,7 @@ const LARGEST: u64 = 32 << 20;
 /// Returns what the ledger knows of a partner; nothing without a default ledger, and with `--ledger none`.
 ///
 /// # Errors
-/// The ledger that was named is not there, or it cannot be read.
+/// The ledger that was named is not there, or it cannot be read. Without the default one a probe goes on.
 pub fn of(partner: &PartnerName, args: &ProbeArgs, session: &Session) -> Result<Past, Failure> {
     let get = Method::new("GET").expect("GET is a method");
     let is_named = setting("ledger", args.ledger.ledger.as_deref())?.is_some_and(|given| given.text != "default");
@@ -29,7 +30,17 @@ pub fn of(partner: &PartnerName, args: &ProbeArgs, session: &Session) -> Result<
         session.screen.talk("the ledger is too long to look for what is usual: more than 32 MiB");
         return Ok(Past::default());
     }
-    let reader = book::peek(&path, &args.ledger, session)?;
+    match gathered(&path, partner, args, session) {
+        Err(failure) if !is_named => {
+            session.screen.warn(&format!("nothing is known of the past: {:#}", failure.error));
+            Ok(Past::default())
+        }
+        known => known,
+    }
+}
+
+fn gathered(path: &Path, partner: &PartnerName, args: &ProbeArgs, session: &Session) -> Result<Past, Failure> {
+    let reader = book::peek(path, &args.ledger, session)?;
     let mut gathered = Gathered::default();
     let found = reader.list().map_err(|error| Failure::of_store(&error))?;
     found.filter(|found| found.partner == *partner).for_each(|found| gathered.add(&found.history));

@@ -12,6 +12,7 @@ use abide::engine::facts::Why;
 use abide::engine::location;
 use abide::engine::operation::{Method, PartnerName, Request};
 use abide::engine::policy::Policy;
+use abide::engine::secret::Secret;
 use abide::net::chance::Chance;
 use abide::net::name_servers;
 use abide::probe::{NameServers, Plan as Probe};
@@ -65,7 +66,7 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
     let proxy = way.to(composed.operation.request.url.sent.expose())?.map(way::words);
     let Composed { operation, policy, mut mask, .. } = composed;
     way.proxies.hide(&mut mask);
-    let request = without_key(&operation.request, operation.key.as_str());
+    let request = without_key(&operation.request, operation.key.as_str(), &policy);
     let url = request.url.sent.expose();
     let probe = Probe {
         timeouts: policy.timeouts,
@@ -129,10 +130,12 @@ fn draft(args: &ProbeArgs, session: &Session) -> Result<Draft, Failure> {
 }
 
 /// Returns a request without the key that was made for it: a probe is no operation.
-fn without_key(request: &Request, key: &str) -> Request {
-    let mut request = request.clone();
-    request.headers.retain(|header| !header.value.sent.expose().contains(key));
-    request
+fn without_key(composed: &Request, key: &str, policy: &Policy) -> Request {
+    let mut bare = composed.clone();
+    bare.headers.retain(|header| !header.value.sent.expose().contains(key));
+    bare.url.sent = Secret::new(&request::keyless(composed.url.sent.expose(), policy));
+    bare.url.shown = request::keyless(&composed.url.shown, policy).into();
+    bare
 }
 
 /// Returns whether a flag gives the addresses of the host and port of `url`.

@@ -13,6 +13,7 @@ use crate::report::rounds::Rounds;
 use abide::drive::Clock;
 use abide::engine::diagnose::diagnose;
 use abide::net::clock::{Interrupt, SystemClock};
+use std::future::Future;
 use std::time::Duration;
 
 /// The usual time from one begin to the next.
@@ -66,11 +67,11 @@ pub fn run(mut plan: Plan, pace: Pace, args: &ProbeArgs, session: &Session) -> R
         // Each round looks names up anew.
         plan.probe.names = way::names(&args.resolve)?;
         let now = clock.now();
-        let seen = runtime.block_on(abide::probe::probe(&plan.probe));
+        let Some(seen) = runtime.block_on(unless(&interrupt, abide::probe::probe(&plan.probe))) else { break };
         let found = diagnose(&seen);
         let text = rounds.add(now.wall, &seen, &found);
         let text = match session.format {
-            Format::Text => text,
+            Format::Text => plan.probe.mask.hide(&text),
             Format::Json => {
                 let (partner, started) = (plan.partner.as_str(), now.wall);
                 let send = forecast_of(&plan, &seen);
@@ -78,7 +79,7 @@ pub fn run(mut plan: Plan, pace: Pace, args: &ProbeArgs, session: &Session) -> R
                 line(&Document::new(&Probed { partner, started, seen: &seen, found: &found, send }))
             }
         };
-        session.print(&plan.probe.mask.hide(&text))?;
+        session.print(&text)?;
         left = left.map(|left| left - 1);
         if left != Some(0) {
             runtime.block_on(clock.wait(now.steady.after(pace.every)));
@@ -89,5 +90,13 @@ pub fn run(mut plan: Plan, pace: Pace, args: &ProbeArgs, session: &Session) -> R
     match signals.first() {
         Some(signal) => Ok(Exit::Signal(signal)),
         None => Ok(rounds.worst().map_or(Exit::Fine, |worst| exit(worst, args))),
+    }
+}
+
+/// Waits for a probe; `None` where a signal comes first. It has sent nothing that matters: it is let go.
+async fn unless<T>(interrupt: &Interrupt, probe: impl Future<Output = T>) -> Option<T> {
+    tokio::select! {
+        seen = probe => Some(seen),
+        () = interrupt.wait() => None,
     }
 }

@@ -107,6 +107,10 @@ fn forbidden(seen: &Observations, answer: &Answer) -> Judgement {
         .next(format!("ask the partner to allow {}", egress(seen)))
 }
 
+fn host(url: &str) -> Option<Box<str>> {
+    location::origin(url).map(|origin| origin.host.into())
+}
+
 /// Rule 11, of redirects. None is followed: a probe sends one request.
 fn redirect(seen: &Observations, answer: &Answer) -> Judgement {
     let from = seen.target.url.as_deref().unwrap_or_default();
@@ -118,7 +122,7 @@ fn redirect(seen: &Observations, answer: &Answer) -> Judgement {
         Some(to) if to == from => {
             Judgement::new(Code::RedirectLoop, Side::Configuration).fact("it is where it came from")
         }
-        Some(to) if is("http:", from) && is("https:", to) => {
+        Some(to) if is("http:", from) && is("https:", to) && host(from) == host(to) => {
             Judgement::new(Code::RedirectSecure, Side::Configuration).fact("the scheme changes from http to https")
         }
         Some(to) if is("https:", from) && is("http:", to) => {
