@@ -125,13 +125,20 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<
         stopped: found.stopped.as_deref(),
         filled: found.filled.as_ref(),
     };
-    session.print(&match session.format {
-        Format::Json => line(&document(&shown, &found.planned, exit.code())),
-        Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
-    })?;
+    let print = |exit: Exit| {
+        session.print(&match session.format {
+            Format::Json => line(&document(&shown, &found.planned, exit.code())),
+            Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
+        })
+    };
+    if let (Some(target), Ok(suggestion), Exit::Fine) = (&found.target, &found.result, exit) {
+        let written = target.write(found, suggestion, session);
+        print(written.as_ref().map_or_else(|failure| failure.exit, |()| exit))?;
+        return written.map(|()| exit);
+    }
+    print(exit)?;
     match (&found.target, &found.result) {
         (None, _) => {}
-        (Some(target), Ok(suggestion)) if exit == Exit::Fine => target.write(found, suggestion, session)?,
         (Some(_), Ok(_)) if exit == Exit::Unmet && !suggesting.accept_thin => {
             session
                 .screen

@@ -72,6 +72,12 @@ impl Profile {
         let endpoint = self.endpoints.iter().position(|endpoint| endpoint.fits(method, path));
         Measured { method: method.clone(), path: path.into(), endpoint }
     }
+
+    /// Returns whether the endpoint that was measured is one for all methods.
+    pub fn is_for_every_method(&self, measured: &Measured) -> bool {
+        let endpoint = measured.endpoint.and_then(|at| self.endpoints.get(at));
+        endpoint.is_some_and(|endpoint| endpoint.method.is_none())
+    }
 }
 
 /// Returns the text of a profile with the findings in the section of the endpoint that was measured, which is added at

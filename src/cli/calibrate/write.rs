@@ -12,6 +12,7 @@ use abide::profile::edit::{Findings, Measured, rewritten};
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 use url::Url;
 
@@ -45,7 +46,12 @@ impl Target {
             return Err(refuse(&"the file is read-only"));
         }
         let url = Url::parse(url).map_err(|error| refuse(&error))?;
-        Ok(Target { measured: profile.measured(&policy.method, &url), path, text, url })
+        let measured = profile.measured(&policy.method, &url);
+        if policy.method.is_safe() && profile.is_for_every_method(&measured) {
+            let why = "the endpoint that fits has no method: what reads take would limit writes, too";
+            return Err(refuse(&why).hint("give it `method`, or put an [[endpoint]] for this method before it"));
+        }
+        Ok(Target { measured, path, text, url })
     }
 
     /// Shows what changes, and writes it.
@@ -55,7 +61,7 @@ impl Target {
     pub fn write(&self, found: &Found<'_>, suggestion: &Suggestion, session: &Session) -> Result<(), Failure> {
         let findings = findings(found, suggestion, session);
         let text = rewritten(&self.text, &self.measured, &findings)
-            .map_err(|why| Failure::usage(format!("{} was not written: {why}", self.path.display())))?;
+            .map_err(|why| Failure::local(anyhow::anyhow!("{} was not written: {why}", self.path.display())))?;
         session.screen.talk(&difference(&self.path, &self.text, &text));
         self.replace(&text, &findings)?;
         session.screen.talk(&format!("{}: written", self.path.display()));
@@ -67,7 +73,7 @@ impl Target {
         let shown = self.path.display();
         let failed = |error: &io::Error| Failure::local(anyhow::anyhow!("{shown} was not written: {error}"));
         if fs::read_to_string(&self.path).map_err(|error| failed(&error))? != self.text {
-            return Err(Failure::usage(format!("{shown} has changed since it was read, and was not written"))
+            return Err(Failure::local(anyhow::anyhow!("{shown} has changed since it was read, and was not written"))
                 .hint("the limits are shown above: enter them, or measure again"));
         }
         let draft = self.draft();
@@ -89,7 +95,13 @@ impl Target {
 
     fn write_draft(&self, draft: &Path, text: &str) -> io::Result<()> {
         let mut file: File = OpenOptions::new().write(true).create_new(true).open(draft)?;
-        file.set_permissions(fs::metadata(&self.path)?.permissions())?;
+        let old = fs::metadata(&self.path)?;
+        let new = file.metadata()?;
+        if (old.uid(), old.gid()) != (new.uid(), new.gid()) {
+            // Whoever reads it must still be able to.
+            fchown(&file, Some(old.uid()), Some(old.gid()))?;
+        }
+        file.set_permissions(old.permissions())?;
         file.write_all(text.as_bytes())?;
         file.sync_all()
     }
