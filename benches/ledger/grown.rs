@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// When the first operation was claimed: a good while ago, so that nothing is due again by itself.
 const BEGAN_MS: i64 = 1_780_000_000_000;
@@ -29,6 +29,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Until when a key is honoured: where it is not, each operation has a connection of its own.
+    fn key_until(self) -> Option<Timestamp> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+        let tomorrow = Timestamp::from_unix_ms(since.as_millis() as i64).after(Duration::from_secs(86_400));
+        matches!(self, Kind::Refused).then_some(tomorrow)
+    }
+
     fn verdict(self, at: u64) -> Verdict {
         match self {
             Kind::Mostly if at % 1_000 == 999 => Verdict::InDoubt,
@@ -50,7 +57,7 @@ pub fn grow(path: &Path, url: &str, operations: u64, kind: Kind) -> u64 {
         let when = Timestamp::from_unix_ms(BEGAN_MS + at as i64 * STEP_MS);
         let key = IdempotencyKey::new(&format!("order-{at:09}"), 255).expect("a key");
         let opened_at = end;
-        let facts = [opened(url, at, when), started(), settled(kind.verdict(at))];
+        let facts = [opened(url, at, when, kind.key_until()), started(), settled(kind.verdict(at))];
         for fact in &facts {
             let is_end = matches!(fact, Fact::Settled(_));
             let durable = if is_end { end } else { opened_at };
@@ -64,7 +71,7 @@ pub fn grow(path: &Path, url: &str, operations: u64, kind: Kind) -> u64 {
     end
 }
 
-fn opened(url: &str, at: u64, when: Timestamp) -> Fact {
+fn opened(url: &str, at: u64, when: Timestamp, key_until: Option<Timestamp>) -> Fact {
     let body = format!("{{\"amount\":{at},\"currency\":\"EUR\",\"ref\":\"order-{at:09}\"}}");
     Fact::Opened(Arc::new(Opened {
         partner: PartnerName::new("bench").expect("a name"),
@@ -76,7 +83,7 @@ fn opened(url: &str, at: u64, when: Timestamp) -> Fact {
         fp: Fingerprint(format!("v1:{at:064x}").into()),
         body: StoredBody::Text(body.into()),
         contract: "Idempotency-Key raw".into(),
-        key_until: None,
+        key_until,
         valid_until: None,
         tls: None,
         deadline: when.after(Duration::from_secs(150)),

@@ -37,7 +37,7 @@ pub fn replay(abide: &Path, folder: &Path, place: &str) {
 fn replayed(abide: &Path, folder: &Path, url: &str, operations: usize) -> f64 {
     let ledger = folder.join("failed.jsonl");
     grow(&ledger, url, operations as u64, Kind::Refused);
-    // Keys that are honoured: without, each operation has a connection of its own.
+    // It says so, too: what was recorded counts only as long as the profile agrees.
     let profile = folder.join("bench.toml");
     std::fs::write(&profile, "version = 1\npartner = \"bench\"\n[idempotency]\nsupported = true\n")
         .expect("our own folder");
