@@ -82,7 +82,7 @@ fn opened(url: &str, at: u64, when: Timestamp, key_until: Option<Timestamp>) -> 
         headers: vec![("Content-Type".into(), "application/json".into())],
         fp: Fingerprint(format!("v1:{at:064x}").into()),
         body: StoredBody::Text(body.into()),
-        contract: "Idempotency-Key raw".into(),
+        contract: "header:idempotency-key:raw".into(),
         key_until,
         valid_until: None,
         tls: None,

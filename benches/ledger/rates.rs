@@ -115,7 +115,7 @@ fn wish(key: &str) -> Wish {
         headers: vec![("Content-Type".into(), "application/json".into())],
         fp: Fingerprint(format!("v1:{key:0>64}").into()),
         body: StoredBody::Text(String::from_utf8_lossy(&body).into()),
-        contract: "Idempotency-Key raw".into(),
+        contract: "header:idempotency-key:raw".into(),
         key_until: None,
         valid_until: None,
         tls: None,
