@@ -1,9 +1,9 @@
 //! Whose fault it is, and what to do next: from what a probe saw to one verdict.
 //!
 //! [`observations`] come in; what was not looked at is `None` there. Rules are asked in a fixed order, and the first
-//! that matches decides: ours first ([`setup`]), then the name ([`names`]), the connections ([`dial`]), TLS
-//! ([`handshake`]), and the answer or its absence ([`answer`]). What works all the same, but not as it should, comes
-//! last ([`blemish`]): a partner that cannot be worked with is never called degraded. Evidence that is looked at later
+//! that matches decides: ours first (`setup`), then the name ([`names`]), the connections ([`dial`]), TLS
+//! ([`handshake`]), and the answer or its absence (`answer`). What works all the same, but not as it should, comes
+//! last (`blemish`): a partner that cannot be worked with is never called degraded. Evidence that is looked at later
 //! changes how sure the verdict is, and nothing else.
 //!
 //! Source: latency.md 6.3 to 6.5; decisions 33 and 34.
