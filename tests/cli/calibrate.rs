@@ -244,6 +244,22 @@ fn limits_are_written_into_the_endpoint_and_comments_stay() {
 }
 
 #[test]
+fn what_reads_take_is_not_written_where_it_would_limit_writes() {
+    let sandbox = Sandbox::new();
+    let profile = "version = 1\nbase_url = 'http://127.0.0.1:9'\n[[endpoint]]\npath = '/*'\n";
+    sandbox.write("p.toml", profile);
+    sandbox.write("s.txt", &"200\n".repeat(400));
+    let args =
+        ["calibrate", "-p", "./p.toml", "/a", "--samples-file", "s.txt", "--unit", "ms", "--write", "--accept-thin"];
+    let said = sandbox.run(&args);
+    assert!(said.contains("the endpoint that fits has no method") && said.ends_with("exit 2"), "{said}");
+    assert_eq!(sandbox.read("p.toml"), profile);
+    sandbox.write("p.toml", &profile.replace("path", "method = 'GET'\npath"));
+    let said = sandbox.run(&args);
+    assert!(said.ends_with("exit 0") && sandbox.read("p.toml").contains("read ="), "{said}");
+}
+
+#[test]
 fn a_profile_that_may_not_be_written_to_is_refused_before_anything_is_sent() {
     let sandbox = Sandbox::new();
     sandbox.write("p.toml", PROFILE);

@@ -18,7 +18,13 @@ struct Long {
 impl Long {
     /// A ledger of more than 64 MiB: one operation again and again, under other keys.
     fn new() -> Long {
+        Long::by("version = 1\n")
+    }
+
+    /// The same, sent by the rules of a profile.
+    fn by(profile: &str) -> Long {
         let long = Long { sandbox: Sandbox::new(), host: Host::start(Fault::Fine.script()) };
+        long.sandbox.write("p.toml", profile);
         long.sandbox.write("order.json", &format!("{{\"text\":\"{}\"}}", "x".repeat(15_000)));
         assert!(long.send("k1").ends_with("exit 0"));
         let text = long.sandbox.read("l.jsonl");
@@ -40,7 +46,7 @@ impl Long {
     }
 
     fn send(&self, key: &str) -> String {
-        let args = ["send", &self.host.url("/orders"), "--json", "@order.json", "--key", key];
+        let args = ["send", &self.host.url("/orders"), "-p", "./p.toml", "--json", "@order.json", "--key", key];
         self.late(&args)
     }
 
@@ -131,4 +137,15 @@ fn a_compaction_that_a_signal_stops_says_so_and_leaves_no_draft() {
         code => assert!(code == Some(0) && long.len() < len, "{code:?} {said}"),
     }
     assert!(!draft.exists());
+}
+
+/// A clock that is far ahead would make all keys look old, and what is forgotten does not come back.
+#[test]
+fn a_replay_forgets_no_key_by_itself() {
+    let long = Long::by("version = 1\n[ledger]\nkeep_full = '1d'\nforget_after = '2d'\n");
+    let replayed = long.late(&["replay", "-v"]);
+    assert!(replayed.contains("compacting the ledger") && replayed.ends_with("exit 0"), "{replayed}");
+    assert!(long.late(&["status", "k4000"]).ends_with("exit 0"));
+    assert!(long.late(&["ledger", "compact"]).ends_with("exit 0"));
+    assert!(long.late(&["status", "k4000"]).ends_with("exit 2"), "who asks for it gets it");
 }

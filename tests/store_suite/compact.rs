@@ -32,6 +32,12 @@ pub fn done(verdict: Verdict) -> Vec<Fact> {
     vec![started(1), settled(verdict, Some(attempt(1, Evidence::Answered)))]
 }
 
+/// Returns how much disk the ledger has beyond its end, in bytes; 0 where the file system keeps none.
+fn reserve(house: &OnDisk) -> u64 {
+    let found = fs::metadata(house.path()).expect("a file");
+    (found.blocks() * 512).saturating_sub(found.len())
+}
+
 fn list(house: &OnDisk) -> Vec<Found> {
     let reader = house.reader();
     let found = reader.list().expect("readable").collect();
@@ -46,11 +52,13 @@ fn what_is_decided_keeps_its_key_and_verdict_and_the_rest_stays_whole() {
     house.story("no", &done(Verdict::Rejected));
     house.story("doubt", &done(Verdict::InDoubt));
     house.story("open", &[started(1), finished(1, Evidence::Refused), waiting(), asked()]);
+    let kept_free = reserve(&house);
     let (inode, before) = (fs::metadata(house.path()).expect("a file").ino(), list(&house));
     let compacted = all(&house).expect("compacts");
     assert_eq!(compacted.operations, 2);
     assert!(compacted.after < compacted.before);
     assert_eq!(house.bytes().len() as u64, compacted.after);
+    assert!(reserve(&house) >= kept_free.min(2 << 20), "claims under way have lost their room");
     let found = fs::metadata(house.path()).expect("a file");
     assert!(found.ino() != inode && found.permissions().mode() & 0o777 == 0o600);
     let after = list(&house);
@@ -265,6 +273,10 @@ fn what_a_compaction_is_worth_is_known_from_a_sample() {
     fs::rename(&index, &aside).expect("moves");
     assert_eq!(worth(kept(slim, None)), None, "without an index the whole file would have to be read");
     fs::rename(&aside, &index).expect("moves back");
+    let state = house.folder.path().join("state");
+    fs::rename(&state, &aside).expect("moves");
+    assert_eq!(worth(kept(slim, None)), None, "nobody could tell whether its end was lost");
+    fs::rename(&aside, &state).expect("moves back");
     let before = house.bytes().len() as u64;
     let after = compact(&house.path(), &later, Which::Older(&|_| kept(slim, None)), &|| false).expect("compacts").after;
     assert!((before - after).abs_diff(dead) < before / 10, "{before} {after} {dead}");
