@@ -8,7 +8,7 @@ mod rounds;
 use super::args::ProbeArgs;
 use super::exit::{Exit, Failure};
 use super::screen::Talk;
-use super::{Format, Session};
+use super::{Format, Session, output};
 use crate::report::json::line;
 use crate::report::probe::document::Document;
 use crate::report::probe::nagios::nagios;
@@ -50,8 +50,18 @@ pub fn run(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
 ///
 /// Source: the guidelines of the Monitoring Plugins.
 pub fn as_plugin(exit: Exit, argv: &[String]) -> Exit {
-    let is_plugin = argv.iter().any(|word| word == "probe") && argv.iter().any(|word| word == "--nagios");
-    if is_plugin { Exit::Plugin(UNKNOWN) } else { exit }
+    if !is_plugin(argv) {
+        return exit;
+    }
+    if exit != Exit::Fine {
+        // Monitoring shows stdout only, and where that is closed nobody reads anything.
+        let _ = output::print(b"ABIDE UNKNOWN - abide was not called as it should be: its stderr says more\n", false);
+    }
+    Exit::Plugin(UNKNOWN)
+}
+
+fn is_plugin(argv: &[String]) -> bool {
+    argv.iter().any(|word| word == "probe") && argv.iter().any(|word| word == "--nagios")
 }
 
 fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {

@@ -127,7 +127,11 @@ fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
     assert_eq!(status, 3);
     assert!(text.contains("ABIDE UNKNOWN - "), "{text}");
     assert_eq!(sandbox.status(&["probe", "--nagios", "--help"]).0, 3);
-    assert_eq!(sandbox.status(&["probe", "--nagios", "--frobnicate"]).0, 3);
+    let (status, text) = sandbox.status(&["probe", "--nagios", "--frobnicate"]);
+    assert!(status == 3 && text.starts_with("ABIDE UNKNOWN - "), "{text}");
+    let bogus = sandbox.abide(&["probe", "/health", "--nagios"]).env("ABIDE_FORMAT", "bogus").output().expect("runs");
+    let said = sandbox.shown(&bogus);
+    assert!(said.starts_with("ABIDE UNKNOWN - ") && said.ends_with("exit 3"), "{said}");
     assert_eq!(host.seen().heads, 0);
 }
 
