@@ -38,7 +38,7 @@ use crate::report::paint::Paint;
 use crate::report::time::LocalClock;
 use abide::drive::Clock;
 use abide::engine::moment::Now;
-use abide::net::clock::{Interrupt, SystemClock};
+use abide::net::clock::{Interrupt, SystemClock, Wall};
 use abide::net::{SystemRoots, Tls};
 use abide::store::jsonl::Jsonl;
 use args::{Cli, Command, Common, LedgerCommand};
@@ -74,6 +74,8 @@ pub enum Format {
 pub struct Session {
     /// The process.
     pub context: Context,
+    /// Runs since the process began.
+    pub clock: SystemClock,
     /// stderr.
     pub screen: Screen,
     /// What stdout gets.
@@ -97,7 +99,12 @@ pub struct Session {
 impl Session {
     /// Reads both clocks.
     pub fn now(&self) -> Now {
-        SystemClock::new(self.context.wall_clock(), Interrupt::default()).now()
+        self.clock(Interrupt::default()).now()
+    }
+
+    /// Returns the clock of a run whose waits `interrupt` ends.
+    pub fn clock(&self, interrupt: Interrupt) -> SystemClock {
+        self.clock.with(self.context.wall_clock(), interrupt)
     }
 
     /// Prints a text and a line break to stdout. A closed stdout ends quietly.
@@ -116,6 +123,7 @@ impl Session {
 }
 
 fn run(argv: Vec<std::ffi::OsString>) -> Exit {
+    let clock = SystemClock::new(Wall::System, Interrupt::default());
     let words: Vec<String> = argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let cli = match Cli::try_parse_from(&argv) {
         Ok(cli) => cli,
@@ -123,7 +131,7 @@ fn run(argv: Vec<std::ffi::OsString>) -> Exit {
     };
     panics::install(cli.common.debug);
     let plain = Screen::new(Talk::Normal, Paint::Plain);
-    let session = match session(cli.common, &cli.command) {
+    let session = match session(clock, cli.common, &cli.command) {
         Ok(session) => session,
         Err(failure) => return probe::as_plugin(tell(&plain, &failure), &words),
     };
@@ -152,7 +160,7 @@ fn dispatch(command: Command, session: &Session) -> Result<Exit, Failure> {
     }
 }
 
-fn session(common: Common, command: &Command) -> Result<Session, Failure> {
+fn session(clock: SystemClock, common: Common, command: &Command) -> Result<Session, Failure> {
     let context = Context::from_process()?;
     let format = match setting("format", common.format.as_deref())? {
         // An export has formats of its own.
@@ -189,7 +197,7 @@ fn session(common: Common, command: &Command) -> Result<Session, Failure> {
     let roots = trust::system();
     let tls = Tls::system(roots.clone());
     let (profiles, ledgers) = (asking::Profiles::default(), RefCell::default());
-    Ok(Session { context, screen, stdout_paint, format, common, local, profiles, roots, tls, ledgers })
+    Ok(Session { context, clock, screen, stdout_paint, format, common, local, profiles, roots, tls, ledgers })
 }
 
 /// Source: no-color.org: only a variable that is not empty counts.

@@ -36,7 +36,7 @@ use task::{Planner, Task};
 /// Whatever kept it from choosing or recording. A partner's misbehaviour is no error.
 pub fn run(args: &ReplayArgs, session: &Session) -> Result<Exit, Failure> {
     let interrupt = Interrupt::default();
-    let clock = SystemClock::new(session.context.wall_clock(), interrupt.clone());
+    let clock = session.clock(interrupt.clone());
     let began = clock.now();
     let settings = Settings::read(args, session, began.wall)?;
     let chosen = Chosen::read(&settings, session, began)?;

@@ -15,6 +15,7 @@ use abide::drive::{self, Claim, Claimed, Clock, Ledger, Patience, Ports, Terms, 
 use abide::engine::deadline::Deadline;
 use abide::engine::entry::{Standing, is_ended};
 use abide::engine::facts::{Fact, History, Owner, Predecessor, StoredBody};
+use abide::engine::moment::Moment;
 use abide::engine::operation::{IdempotencyKey, Operation};
 use abide::engine::policy::Policy;
 use abide::net::chance::Chance;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 /// Whatever kept it from sending, or from recording what came of it.
 pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
     let interrupt = Interrupt::default();
-    let mut clock = SystemClock::new(session.context.wall_clock(), interrupt.clone());
+    let mut clock = session.clock(interrupt.clone());
     let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
     let now = clock.now();
     let mut plan = plan::make(args, session, now.wall, &chance.key(now.wall), this_process())?;
@@ -43,7 +44,7 @@ pub fn send(args: &SendArgs, session: &Session) -> Result<Exit, Failure> {
         plan.tls.load_ahead();
     }
     control(&mut plan, args, session);
-    let deadline = Deadline(now.steady.after(plan.composed.policy.timeouts.overall));
+    let deadline = Deadline::of_run(Moment::START, plan.composed.policy.timeouts.overall);
     let mut reporter = Reporter::new(args, session, &plan)?;
     let events = EventLog::open(args.show.events.as_deref(), session.format)?;
     plan.warnings.iter().for_each(|warning| session.screen.warn(warning));

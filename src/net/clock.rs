@@ -86,6 +86,11 @@ impl SystemClock {
     pub fn new(wall: Wall, interrupt: Interrupt) -> SystemClock {
         SystemClock { start: boot_time(), wall, interrupt }
     }
+
+    /// Returns a clock with the same start.
+    pub fn with(&self, wall: Wall, interrupt: Interrupt) -> SystemClock {
+        SystemClock { start: self.start, wall, interrupt }
+    }
 }
 
 impl Clock for SystemClock {

@@ -12,7 +12,7 @@ use crate::report::probe::document::Document;
 use crate::report::rounds::Rounds;
 use abide::drive::Clock;
 use abide::engine::diagnose::diagnose;
-use abide::net::clock::{Interrupt, SystemClock};
+use abide::net::clock::Interrupt;
 use std::future::Future;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Pace {
 /// stdout cannot be written.
 pub fn run(mut plan: Plan, pace: Pace, args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     let interrupt = Interrupt::default();
-    let mut clock = SystemClock::new(session.context.wall_clock(), interrupt.clone());
+    let mut clock = session.clock(interrupt.clone());
     let ended = interrupt.clone();
     let signals = Signals::take(session.screen.clone(), move || ended.set())?;
     let runtime = super::super::runtime()?;

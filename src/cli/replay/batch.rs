@@ -150,8 +150,8 @@ impl Batch<'_> {
 
     async fn one(&self, member: &Member, job: &Job, hands: &mut Hands) -> Result<Done, Failure> {
         let now = hands.clock.now();
-        let overall = now.steady.after(job.policy.timeouts.overall);
-        let deadline = Deadline(self.end.map_or(overall, |end| end.min(overall)));
+        let overall = job.policy.timeouts.overall;
+        let deadline = Deadline::of_run(now.steady, self.end.map_or(overall, |end| overall.min(end.since(now.steady))));
         let wish = self.wish(member, job, deadline, now);
         let claimed = drive::claim(&mut hands.ledger, &wish, &mut hands.clock, Patience::None).await;
         Ok(match claimed.map_err(|error| Failure::of_store(&error))? {
