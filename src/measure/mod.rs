@@ -3,6 +3,7 @@
 //! Memory does not grow with the number of samples. What is derived from them is decided in
 //! [`crate::engine::suggest`].
 
+mod alarm;
 mod counted;
 pub mod hgrm;
 pub mod hlog;

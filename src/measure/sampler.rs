@@ -1,5 +1,6 @@
 //! Takes samples from a partner: safe requests, each on a connection of its own, recorded nowhere.
 
+use super::alarm::Alarm;
 use super::schedule::Schedule;
 use super::tally::Tally;
 use crate::drive::{Entropy, Question, Transport};
@@ -166,7 +167,7 @@ pub async fn take(
 ) -> (Tally, Ended) {
     assert!(subject.policy.method.is_safe(), "what may be executed needs a ledger");
     let start = Instant::now();
-    let mut run = Run::new(plan, subject, start);
+    let (mut run, alarm) = (Run::new(plan, subject, start), Alarm::start());
     loop {
         let due = run.due();
         if due.is_none() && run.running.is_empty() {
@@ -180,7 +181,7 @@ pub async fn take(
                 run.took(id, &exchange);
                 watch(&run.tally);
             }
-            () = tokio::time::sleep_until(due.unwrap_or(start)), if due.is_some() => run.launch(wire),
+            () = alarm.until(due.unwrap_or(start).into_std()), if due.is_some() => run.launch(wire),
         }
     }
 }
