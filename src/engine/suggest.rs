@@ -36,6 +36,7 @@ pub mod refusal;
 pub mod rounding;
 pub mod rules;
 pub mod sample;
+pub mod season;
 pub mod seen;
 pub mod shape;
 pub mod share;
@@ -89,6 +90,11 @@ pub struct Suggestion {
 }
 
 impl Suggestion {
+    /// Returns the limits by their names in a profile.
+    pub fn limits(&self) -> [(&'static str, &Proposal); 4] {
+        [("connect", &self.connect), ("read", &self.read), ("attempt", &self.attempt), ("overall", &self.overall)]
+    }
+
     /// Returns the limits in force with the proposed ones in their place.
     pub fn timeouts(&self, current: &Timeouts) -> Timeouts {
         Timeouts {
@@ -117,6 +123,7 @@ pub fn suggest(seen: &Seen, options: &Options) -> Result<Suggestion, Vec<Refusal
     let headroom = options.headroom.unwrap_or(usual);
     let asked_of = |stage: &Latencies| rules::asked(stage, evidence.minutes, options.percentile, headroom);
     let asked = asked_of(&seen.read).map_err(|not| vec![Refusal::NotIdentified(not)])?;
+    let asked = rules::for_every_hour(asked, &seen.hours, &seen.minutes);
     let Options { timeouts, retry, .. } = options;
     let (median, typical) = medians(seen);
 

@@ -5,11 +5,14 @@ use crate::engine::moment::Timestamp;
 use crate::engine::suggest::evidence::Minutes;
 use crate::engine::suggest::latencies::{NotLatencies, Sample};
 use crate::engine::suggest::sample::Taken;
+use crate::engine::suggest::season::Hours;
 use crate::engine::suggest::seen::{Failures, Pacing, Seen};
 use crate::engine::suggest::share::Share;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// What a run of samples has seen so far. Only the minutes that samples fell in add to its size.
+/// What a run of samples has seen so far. Only the minutes and hours of the day that samples fell in add to its size: 24
+/// times 400 kB at most for the latter.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Lookup, TCP, proxy CONNECT and TLS together.
@@ -28,6 +31,8 @@ pub struct Tally {
     pub first: Option<Timestamp>,
     /// The last sample.
     pub last: Option<Timestamp>,
+    /// Reading by the hour of the day, UTC.
+    hours: BTreeMap<u8, StageCounts>,
     lag: Counted,
 }
 
@@ -37,6 +42,10 @@ impl Tally {
         let stages = [(&mut self.connect, taken.connect), (&mut self.read, taken.read), (&mut self.whole, taken.whole)];
         for (counts, sample) in stages {
             sample.into_iter().for_each(|sample| counts.record(sample));
+        }
+        if let Some(read) = taken.read {
+            let hour = at.unix_ms().div_euclid(3_600_000).rem_euclid(24) as u8;
+            self.hours.entry(hour).or_default().record(read);
         }
         if let Some(failing) = taken.failure {
             self.failures.add(failing);
@@ -70,6 +79,7 @@ impl Tally {
     /// # Errors
     /// [`NotLatencies::TooMany`].
     pub fn seen(&self, pacing: Pacing) -> Result<Seen, NotLatencies> {
+        let hours = self.hours.iter().map(|(hour, counts)| Ok((*hour, counts.latencies()?)));
         let lag = super::latencies(self.lag.bins(), [], None)?;
         Ok(Seen {
             read: self.read.latencies()?,
@@ -78,6 +88,7 @@ impl Tally {
             failures: self.failures,
             missed: self.missed,
             minutes: self.minutes.clone(),
+            hours: Hours::new(hours.collect::<Result<Vec<_>, _>>()?),
             lag: (pacing == Pacing::Open).then(|| lag.value(Share::P99).ok()).flatten(),
             pacing,
         })
@@ -91,5 +102,44 @@ impl Tally {
         let slowest = self.connect.latencies().ok().and_then(|connect| connect.slowest()).unwrap_or_default();
         let read = waited.checked_sub(slowest).filter(|read| !read.is_zero()).map(Sample::Censored);
         self.add(&Taken { read, whole: Some(Sample::Censored(waited)), ..Taken::default() }, at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_does_not_grow_with_the_number_of_samples() {
+        let mut tally = Tally::default();
+        // Two days, three samples a second, each latency another: up to an hour and longer.
+        for n in 0..500_000u64 {
+            let latency = Sample::Event(Duration::from_micros(n * 7_919 % 4_000_000_000));
+            let taken = Taken { connect: Some(latency), read: Some(latency), whole: Some(latency), ..Taken::default() };
+            tally.add(&taken, Timestamp::from_unix_ms(n as i64 * 346));
+            tally.add_lag(Duration::from_micros(n));
+        }
+        let (bins, days_of_minutes) = (24_576, 3 * 1_440);
+        for counts in [&tally.connect, &tally.read, &tally.whole].into_iter().chain(tally.hours.values()) {
+            let held = counts.events().bins().count() + counts.censored().bins().count();
+            assert!(held <= 2 * bins, "{held}");
+        }
+        assert_eq!((tally.hours.len(), tally.lag.samples()), (24, 500_000));
+        assert!(tally.minutes.count(u64::MAX) <= days_of_minutes, "{}", tally.minutes.count(u64::MAX));
+        let seen = tally.seen(Pacing::Open).expect("few enough");
+        assert!(seen.read.cells().len() <= bins && seen.read.samples() == 500_000);
+        assert_eq!(seen.hours.iter().map(|(_, hour)| hour.samples()).sum::<u64>(), 500_000);
+    }
+
+    #[test]
+    fn samples_are_counted_in_the_hour_in_which_they_left() {
+        let mut tally = Tally::default();
+        let read = |ms| Taken { read: Some(Sample::Event(Duration::from_millis(ms))), ..Taken::default() };
+        for (hours, ms) in [(9, 100), (33, 300), (10, 500), (-1, 700)] {
+            tally.add(&read(ms), Timestamp::from_unix_ms(hours * 3_600_000 + 1));
+        }
+        let seen = tally.seen(Pacing::Open).expect("few enough");
+        let found: Vec<_> = seen.hours.iter().map(|(hour, seen)| (hour, seen.samples())).collect();
+        assert_eq!(found, [(9, 2), (10, 1), (23, 1)]);
     }
 }

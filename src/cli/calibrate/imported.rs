@@ -13,6 +13,7 @@ use abide::engine::policy::Policy;
 use abide::engine::suggest::evidence::Minutes;
 use abide::engine::suggest::latencies::Latencies;
 use abide::engine::suggest::recorded::recorded;
+use abide::engine::suggest::season::Hours;
 use abide::engine::suggest::seen::{Failures, Pacing, Seen};
 use abide::engine::suggest::suggest;
 use abide::measure::Tally;
@@ -54,6 +55,7 @@ pub fn file(name: &str, args: &CalibrateArgs, session: &Session, chance: &mut Ch
         failures: Failures::default(),
         missed: 0,
         minutes: Minutes::Unknown,
+        hours: Hours::default(),
         lag: None,
         pacing: Pacing::Open,
     };

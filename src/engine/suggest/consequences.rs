@@ -171,6 +171,7 @@ mod tests {
     use super::super::super::backoff::Jitter;
     use super::super::evidence::Minutes;
     use super::super::latencies::{Latencies, Sample};
+    use super::super::season::Hours;
     use super::super::seen::{Failures, Pacing};
     use super::*;
 
@@ -191,6 +192,7 @@ mod tests {
             failures: Failures::default(),
             missed: 0,
             minutes: Minutes::Unknown,
+            hours: Hours::default(),
             lag: None,
             pacing: Pacing::Open,
         }

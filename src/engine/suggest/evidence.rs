@@ -48,6 +48,12 @@ impl Minutes {
         }
     }
 
+    /// Returns how many of the minutes lie in an hour of the day, 0 to 23, UTC; [`u64::MAX`] where they are unknown.
+    pub fn within(&self, hour: u8) -> u64 {
+        let Minutes::Known(minutes) = self else { return u64::MAX };
+        minutes.iter().filter(|minute| hour_of(**minute) == hour).count() as u64
+    }
+
     /// Returns the time from the first minute to the last; `None` without times or samples.
     pub fn span(&self) -> Option<Duration> {
         let Minutes::Known(minutes) = self else { return None };
@@ -60,11 +66,16 @@ impl Minutes {
         let mut seen = [false; 24];
         if let Minutes::Known(minutes) = self {
             for minute in minutes {
-                seen[minute.div_euclid(60).rem_euclid(24) as usize] = true;
+                seen[usize::from(hour_of(*minute))] = true;
             }
         }
         (0..24).filter(|hour| !seen[usize::from(*hour)]).collect()
     }
+}
+
+/// Returns the hour of the day, 0 to 23, UTC, in which a minute since the epoch lies.
+fn hour_of(minute: i64) -> u8 {
+    minute.div_euclid(60).rem_euclid(24) as u8
 }
 
 /// What the samples stand for, by the time they span.

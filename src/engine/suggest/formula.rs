@@ -1,6 +1,7 @@
 //! Which rule made a limit, in figures that a person can add up.
 
 use super::rounding::show_three_digits;
+use super::season::show_hour;
 use super::share::{Headroom, Share};
 use std::fmt;
 use std::time::Duration;
@@ -64,6 +65,17 @@ pub enum Formula {
         /// How sure it is.
         confidence: Share,
     },
+    /// The upper bound of a percentile in the slowest hour of the day.
+    Hour {
+        /// The hour, 0 to 23, UTC.
+        hour: u8,
+        /// The percentile.
+        percentile: Share,
+        /// The bound.
+        bound: Duration,
+        /// How sure it is.
+        confidence: Share,
+    },
     /// The slowest answer, where no bound is known.
     Slowest {
         /// How long it took.
@@ -117,6 +129,10 @@ impl fmt::Display for Formula {
             }
             Formula::Bound { percentile, bound, confidence } => {
                 write!(f, "p{percentile} is at most {} ({confidence} % sure)", show(bound))
+            }
+            Formula::Hour { hour, percentile, bound, confidence } => {
+                let hour = show_hour(hour);
+                write!(f, "p{percentile} of {hour} is at most {} ({confidence} % sure)", show(bound))
             }
             Formula::Slowest { slowest } => write!(f, "the slowest answer, {}", show(slowest)),
             Formula::Connect { resend, value, margin, kept_within } => {

@@ -3,11 +3,13 @@
 use super::super::backoff::Backoff;
 use super::super::policy::RetryPolicy;
 use super::super::units::LONGEST;
+use super::evidence::Minutes;
 use super::formula::{Formula, Proposal};
 use super::latencies::Latencies;
 use super::quantile::{Estimate, NotIdentified};
 use super::ranks::Rate;
 use super::rounding::nice_up;
+use super::season::Hours;
 use super::share::{Headroom, Share};
 use std::time::Duration;
 
@@ -83,6 +85,23 @@ pub fn asked(
     let longest = rules.into_iter().reduce(|best, rule| if rule.0 > best.0 { rule } else { best });
     let (exact, formula) = longest.expect("there are four rules");
     Ok(Asked { exact, formula, estimate })
+}
+
+/// Returns what is asked of the limit for reading where an hour of the day is too slow for it: the highest upper bound
+/// that the percentile has in an hour, should that be more.
+///
+/// Source: latency.md 3.7.
+pub fn for_every_hour(asked: Asked, hours: &Hours, minutes: &Minutes) -> Asked {
+    let (percentile, confidence) = (asked.estimate.percentile, Share::CONFIDENCE);
+    if hours.above(asked.exact, percentile.complement()).is_empty() {
+        return asked;
+    }
+    match hours.highest_bound(percentile, minutes).filter(|(_, bound)| *bound > asked.exact) {
+        Some((hour, bound)) => {
+            Asked { exact: bound, formula: Formula::Hour { hour, percentile, bound, confidence }, ..asked }
+        }
+        None => asked,
+    }
 }
 
 /// Returns the limit for connecting to one address: the time of a resend and of a connection without one.

@@ -3,6 +3,7 @@
 use super::super::policy::{RetryPolicy, Timeouts};
 use super::evidence::Minutes;
 use super::latencies::Latencies;
+use super::season::Hours;
 use super::share::{Headroom, Share};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct Seen {
     pub missed: u64,
     /// When the samples were taken.
     pub minutes: Minutes,
+    /// [`Seen::read`] by the hour of the day.
+    pub hours: Hours,
     /// The 99th percentile of how late requests left; `None` where nothing was due at a time.
     pub lag: Option<Duration>,
     /// How requests were spaced.

@@ -6,6 +6,7 @@ use super::evidence::Minutes;
 use super::latencies::Sample;
 use super::quantile::NotIdentified;
 use super::ranks::Rate;
+use super::season::{Hours, SlowHour};
 use super::seen::{Failures, Pacing};
 use super::*;
 use proptest::prelude::*;
@@ -38,7 +39,8 @@ fn seen(read: Latencies) -> Seen {
     let minutes = minutes(read.samples() as i64, 5);
     let connect = events([40; 400]);
     let whole = latencies([]);
-    Seen { read, connect, whole, failures: Failures::default(), missed: 0, minutes, lag: None, pacing: Pacing::Open }
+    let (failures, hours, lag, pacing) = (Failures::default(), Hours::default(), None, Pacing::Open);
+    Seen { read, connect, whole, failures, missed: 0, minutes, hours, lag, pacing }
 }
 
 /// Half the answers after 0.44 s, a hundredth after 4.63 s.
@@ -217,6 +219,36 @@ fn what_misleads_is_warned_about() {
     assert!(warned(&tail)[2].starts_with("the deadline of 2m10s is more than a hundred times the usual 140ms"));
 }
 
+/// A week of 100 requests an hour, of which `slow` take 9 s from 9 to 10 o'clock, and all others 0.44 s.
+fn week(slow: usize) -> Seen {
+    let hour = |slow: usize| events([440].repeat(700 - slow).into_iter().chain([9_000].repeat(slow)));
+    let hours: Vec<_> = (0..24).map(|at| (at, hour(if at == 9 { slow } else { 0 }))).collect();
+    let all = hours.iter().map(|(_, seen)| seen.clone()).reduce(|one, other| one.merged(&other).expect("few samples"));
+    Seen { minutes: minutes(7 * 24 * 60, 1), hours: Hours::new(hours), ..seen(all.expect("24 hours")) }
+}
+
+#[test]
+fn an_hour_of_the_day_that_is_too_slow_for_the_limit_gets_its_bound() {
+    // 0.8 % of all, and a fifth of that hour.
+    let found = suggested(&week(140));
+    assert_eq!(found.read.to_string(), "9s = p99 of 09:00 to 10:00 UTC is at most 9s (95 % sure)");
+    assert!(!found.warnings.iter().any(|warning| matches!(warning, Warning::Season { .. })), "{:?}", found.warnings);
+    assert_eq!(found.estimate.value, ms(440), "the percentile of all stays what it is");
+    assert_eq!(suggested(&week(0)).read.proposed, ms(880));
+}
+
+#[test]
+fn an_hour_of_the_day_that_is_too_slow_and_bounds_nothing_is_told() {
+    // 125 minutes of each hour.
+    let few = Seen { minutes: minutes(3_000, 3), ..week(60) };
+    let told = suggested(&few).warnings.iter().map(Warning::to_string).collect::<Vec<_>>();
+    assert_eq!(told[0], "from 09:00 to 10:00 UTC 9 % of the answers take longer than the read limit");
+    let (above, by_chance) = (Rate { hits: 1, of: 2 }, 0.0);
+    let more = Warning::Season { slowest: SlowHour { hour: 23, above, by_chance }, hours: 3 };
+    assert!(more.to_string().starts_with("from 23:00 to 00:00 UTC 50 %"), "{more}");
+    assert!(more.to_string().ends_with(", and 2 other hours are too slow, too"), "{more}");
+}
+
 /// Any latency, the absurd ones included.
 fn any_latency() -> impl Strategy<Value = Duration> {
     prop_oneof![
@@ -242,6 +274,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
     let stages = (any_stage(), any_stage(), any_stage());
     let counts = (any_count(), any_count(), any_count());
     (stages, counts, 0..400i64, proptest::option::of(any_latency())).prop_map(|(stages, counts, apart, lag)| Seen {
+        hours: Hours::new([(9, stages.2.clone()), (10, stages.0.clone())]),
         read: stages.0,
         connect: stages.1,
         whole: stages.2,

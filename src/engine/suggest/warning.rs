@@ -6,6 +6,7 @@ use super::quantile::Estimate;
 use super::ranks::Rate;
 use super::refusal::{missed, more_than};
 use super::rounding::show_three_digits;
+use super::season::{SlowHour, show_hour};
 use super::seen::{Pacing, Seen};
 use super::shape::{Gap, gap};
 use super::share::Share;
@@ -41,6 +42,13 @@ pub enum Warning {
         proposed: Duration,
         /// The operations of a thousand that would end in doubt.
         doubt_per_thousand: f64,
+    },
+    /// In some hours of the day more answers take longer than the read limit than is accepted.
+    Season {
+        /// The slowest of them.
+        slowest: SlowHour,
+        /// How many there are, the slowest included.
+        hours: usize,
     },
     /// There are two kinds of answers.
     TwoKinds(Gap),
@@ -80,6 +88,15 @@ impl fmt::Display for Warning {
                 show(proposed),
                 show(current)
             ),
+            Warning::Season { slowest: SlowHour { hour, above, .. }, hours } => {
+                let share = 100.0 * above.seen();
+                write!(f, "from {} {share:.0} % of the answers take longer than the read limit", show_hour(hour))?;
+                match hours {
+                    1 => Ok(()),
+                    2 => f.write_str(", and another hour is too slow, too"),
+                    _ => write!(f, ", and {} other hours are too slow, too", hours - 1),
+                }
+            }
             Warning::TwoKinds(Gap { below, above, slow }) => write!(
                 f,
                 "there are two kinds of answers: {:.1} % take {} or more, the others {} or less",
@@ -97,6 +114,11 @@ impl fmt::Display for Warning {
     }
 }
 
+/// Requests may leave so late on an idle machine, however fast the partner is: latencies count from when they left.
+///
+/// Source: the target for the sampler at 100 requests a second.
+const USUAL_LAG: Duration = Duration::from_millis(2);
+
 /// What warnings go by, beside what was seen.
 pub(super) struct Told<'a> {
     pub(super) seen: &'a Seen,
@@ -111,17 +133,20 @@ pub(super) struct Told<'a> {
 pub(super) fn warnings(told: &Told<'_>) -> Vec<Warning> {
     let Told { seen, median, typical, estimate, read, after } = *told;
     let missed = missed(seen);
-    let late = |lag: &Duration| *lag > Duration::from_millis(10) || *lag > median / 20;
+    let late = |lag: &Duration| *lag > Duration::from_millis(10) || *lag > USUAL_LAG.max(median / 20);
     let tighter = Warning::Tighter {
         current: read.current,
         proposed: read.proposed,
         doubt_per_thousand: after.doubt_per_thousand,
     };
+    let slow = seen.hours.above(read.proposed, estimate.percentile.complement());
+    let season = slow.first().map(|slowest| Warning::Season { slowest: *slowest, hours: slow.len() });
     let (percentile, value) = (estimate.percentile, estimate.value);
     let all = [
         more_than(missed, 1).then_some(Warning::Missed(missed)),
         seen.lag.filter(late).map(|lag| Warning::Busy { lag }),
         (seen.pacing == Pacing::Closed).then_some(Warning::Closed),
+        season,
         gap(&seen.read).map(Warning::TwoKinds),
         (value > median.saturating_mul(50)).then_some(Warning::HeavyTail { median, percentile, value }),
         (read.proposed < read.current && after.doubt_per_thousand > 5.0).then_some(tighter),
