@@ -1,6 +1,7 @@
 //! `abide calibrate`: from samples to limits with their evidence.
 
 mod imported;
+mod report;
 mod settings;
 mod write;
 
@@ -8,7 +9,7 @@ use super::args::CalibrateArgs;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
 use super::{Format, Session, way};
-use crate::report::calibrate::{Calibrated, Planned, document, text};
+use crate::report::calibrate::{Calibrated, Planned, document, page, text};
 use crate::report::json::line;
 use crate::report::{progress, table};
 use abide::engine::policy::Policy;
@@ -41,6 +42,9 @@ const LINE_EVERY: Duration = Duration::from_secs(60);
 /// # Errors
 /// The arguments are wrong, or nothing could be started.
 pub fn run(args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
+    if let Some(path) = &args.suggesting.report {
+        report::check(path)?;
+    }
     let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
     match &args.source.samples_file {
         Some(name) => imported::file(name, args, session, &mut chance),
@@ -131,6 +135,14 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<
             Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
         })
     };
+    if let Some(path) = &suggesting.report {
+        let made = format!("Made {} by abide {}", session.now().wall, env!("CARGO_PKG_VERSION"));
+        if let Err(failure) = report::save(path, &page(&shown, &found.planned, &made)) {
+            print(failure.exit)?;
+            return Err(failure);
+        }
+        session.screen.talk(&format!("{}: written", path.display()));
+    }
     if let (Some(target), Ok(suggestion), Exit::Fine) = (&found.target, &found.result, exit) {
         let written = target.write(found, suggestion, session);
         print(written.as_ref().map_or_else(|failure| failure.exit, |()| exit))?;

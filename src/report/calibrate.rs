@@ -1,10 +1,17 @@
-//! What a calibration found: the same facts as a picture for people and as one document for machines.
+//! What a calibration found: the same facts as a picture for a terminal, a page, and one document for machines.
 
+mod axis;
+mod curve;
+mod drawing;
+mod hours;
 mod json;
 mod ladder;
+mod overlay;
+mod page;
 mod text;
 
 pub use json::{Planned, document};
+pub use page::{BEGINNING, page};
 pub use text::text;
 
 use abide::engine::suggest::Suggestion;

@@ -89,9 +89,11 @@ fn case(member: &Member<'_>) -> String {
 
 /// Returns a text as it may stand in an attribute or an element.
 ///
+/// HTML takes it as well.
+///
 /// Source: XML 1.0, section 2.2: control characters other than tab and line ends, U+FFFE and U+FFFF cannot be written
 /// at all.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

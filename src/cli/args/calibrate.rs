@@ -2,6 +2,7 @@
 
 use super::{LedgerChoice, TlsArgs, WayArgs};
 use clap::Args;
+use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +15,9 @@ Examples:
   abide calibrate -p acme POST /orders --from-ledger
       Limits from what was sent already: the only way to measure what must not be done twice.
   abide calibrate -p acme --samples-file latencies.txt --unit ms
-      Limits from another tool's measurements.";
+      Limits from another tool's measurements.
+  abide calibrate -p acme /orders/by-ref/order-1 --over 24h --report acme.html
+      The same with a page to look at and to hand on.";
 
 const STATUSES: &str = "\
 Exit status:
@@ -144,6 +147,12 @@ pub struct SuggestingArgs {
     /// Thin evidence is a refusal (8)
     #[arg(long)]
     pub strict: bool,
+    /// Draw what was measured, and the limits, as one page that needs nothing else
+    ///
+    /// It shows percentiles with where they may lie, the limits now and new, and the hours of the day. An older report is
+    /// replaced, another file is not.
+    #[arg(long, value_name = "FILE.html")]
+    pub report: Option<PathBuf>,
     /// Write the limits into the profile, in the section of this endpoint; shows what changes first
     ///
     /// Comments and layout stay. A profile that is read-only, or was changed meanwhile, is left alone.

@@ -1,9 +1,9 @@
 //! The picture: percentiles on a logarithmic axis, where they may lie, and the proposed limit.
 
+use super::axis::{Axis, short};
 use abide::engine::suggest::latencies::Latencies;
 use abide::engine::suggest::rounding::show_three_digits;
 use abide::engine::suggest::share::Share;
-use abide::engine::units::show_duration;
 use std::time::Duration;
 
 /// Columns before the axis: the name of a percentile, and its value.
@@ -13,41 +13,22 @@ const BEHIND: usize = 20;
 /// Fewer answers are drawn lower.
 const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// A logarithmic axis of so many columns.
-struct Axis {
-    low: Duration,
-    high: Duration,
+/// An axis of so many columns.
+struct Columns {
+    axis: Axis,
     columns: usize,
 }
 
-impl Axis {
-    /// Returns an axis on which all latencies lie, and the limit.
-    fn new(latencies: &Latencies, limit: Option<Duration>, columns: usize) -> Axis {
-        let least = latencies.cells().first().map_or(Duration::ZERO, |cell| cell.low).max(Duration::from_micros(1));
-        let most = latencies.longest_wait().max(limit.unwrap_or_default()).max(least);
-        let marks = marks();
-        let low = marks.iter().rev().find(|mark| **mark <= least).copied().unwrap_or(least);
-        let high = marks.iter().find(|mark| **mark >= most && **mark > low).copied().unwrap_or(most);
-        Axis { low, high, columns }
-    }
-
+impl Columns {
     /// Returns the column of a latency, from 0.
     fn column(&self, at: Duration) -> usize {
-        let part = |at: Duration| at.as_secs_f64().max(1e-9).ln();
-        let share = (part(at) - part(self.low)) / (part(self.high) - part(self.low));
-        (share.clamp(0.0, 1.0) * (self.columns - 1) as f64).round() as usize
+        (self.axis.share(at) * (self.columns - 1) as f64).round() as usize
     }
 
     /// Returns the line with the scale: the ends first, then as many round values as there is room for.
     fn scale(&self) -> String {
         let mut line = vec![' '; self.columns];
-        let inside: Vec<Duration> = marks().into_iter().filter(|mark| (self.low..=self.high).contains(mark)).collect();
-        let leading = |digit: u128| {
-            let of = |mark: &&Duration| mark.as_nanos() / 10u128.pow(mark.as_nanos().ilog10()) == digit;
-            inside.iter().filter(of).copied().collect::<Vec<_>>()
-        };
-        let ends = vec![self.low, self.high];
-        for mark in [ends, leading(1), leading(5), leading(2)].concat() {
+        for mark in self.axis.marks() {
             let label: Vec<char> = short(mark).chars().collect();
             let from = self.column(mark).min(self.columns - label.len().min(self.columns));
             let room = from.saturating_sub(1)..(from + label.len() + 1).min(self.columns);
@@ -59,17 +40,6 @@ impl Axis {
     }
 }
 
-/// Returns the round durations from 1 us to 10 h: 1, 2 and 5 of each power of ten.
-fn marks() -> Vec<Duration> {
-    let powers = (0..11).map(|power| Duration::from_micros(10u64.pow(power)));
-    powers.flat_map(|one| [one, one * 2, one * 5]).collect()
-}
-
-/// Returns a round duration as short as can be.
-fn short(mark: Duration) -> String {
-    if mark < Duration::from_millis(1) { format!("{}us", mark.as_micros()) } else { show_duration(mark) }
-}
-
 /// Returns the picture, at most `width` columns wide. `minutes` counts for the bounds.
 pub(super) fn ladder(
     latencies: &Latencies,
@@ -78,7 +48,8 @@ pub(super) fn ladder(
     limit: Option<Duration>,
     width: usize,
 ) -> String {
-    let axis = Axis::new(latencies, limit, width.saturating_sub(BEFORE + BEHIND).max(20));
+    let columns = width.saturating_sub(BEFORE + BEHIND).max(20);
+    let axis = Columns { axis: Axis::new(latencies, limit), columns };
     let mut lines = vec![format!("  {:<BEFORE$}{}", "answered after", axis.scale(), BEFORE = BEFORE - 2)];
     for percentile in percentiles {
         lines.push(rung(latencies, minutes, *percentile, limit, &axis));
@@ -87,7 +58,7 @@ pub(super) fn ladder(
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
-fn rung(latencies: &Latencies, minutes: u64, percentile: Share, limit: Option<Duration>, axis: &Axis) -> String {
+fn rung(latencies: &Latencies, minutes: u64, percentile: Share, limit: Option<Duration>, axis: &Columns) -> String {
     let mut line = blank(limit, axis);
     let (value, range) = match latencies.percentile(percentile, minutes, Share::CONFIDENCE) {
         Ok(found) => {
@@ -116,7 +87,7 @@ fn rung(latencies: &Latencies, minutes: u64, percentile: Share, limit: Option<Du
 }
 
 /// Returns an empty axis with the limit on it.
-fn blank(limit: Option<Duration>, axis: &Axis) -> Vec<char> {
+fn blank(limit: Option<Duration>, axis: &Columns) -> Vec<char> {
     let mut line = vec![' '; axis.columns];
     if let Some(limit) = limit {
         line[axis.column(limit)] = '┃';
@@ -125,7 +96,7 @@ fn blank(limit: Option<Duration>, axis: &Axis) -> Vec<char> {
 }
 
 /// Returns how many answers there are per column, by the square root, so that single ones are seen.
-fn density(latencies: &Latencies, limit: Option<Duration>, axis: &Axis) -> String {
+fn density(latencies: &Latencies, limit: Option<Duration>, axis: &Columns) -> String {
     let mut counts = vec![0u64; axis.columns];
     for cell in latencies.cells() {
         counts[axis.column(cell.high)] += cell.events;

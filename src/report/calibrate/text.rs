@@ -5,9 +5,10 @@ use super::super::table::table;
 use super::Calibrated;
 use super::ladder::ladder;
 use abide::engine::suggest::Suggestion;
-use abide::engine::suggest::consequences::Consequences;
+use abide::engine::suggest::consequences::{Attempts, Consequences};
 use abide::engine::suggest::evidence::{Evidence, Grade};
 use abide::engine::suggest::formula::Proposal;
+use abide::engine::suggest::quantile::Estimate;
 use abide::engine::suggest::ranks::{Rate, least_samples};
 use abide::engine::suggest::refusal::{Refusal, Weakness};
 use abide::engine::suggest::rounding::show_three_digits;
@@ -29,6 +30,7 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
     }
     match found.result {
         Ok(suggestion) => {
+            parts.push(format!("{} {}", paint.bold("In short:"), in_short(found, suggestion)));
             parts.push(limits(found, suggestion, paint));
             parts.push(consequences(suggestion));
         }
@@ -40,7 +42,7 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
     parts.join("\n\n")
 }
 
-fn head(found: &Calibrated<'_>, paint: Paint) -> String {
+pub(super) fn head(found: &Calibrated<'_>, paint: Paint) -> String {
     let seen = found.seen;
     let mut counts = vec![format!("{} answers", seen.read.events())];
     let given_up = seen.read.censored().max(seen.whole.censored());
@@ -91,28 +93,10 @@ fn picture(found: &Calibrated<'_>, width: usize) -> String {
 }
 
 fn limits(found: &Calibrated<'_>, suggestion: &Suggestion, paint: Paint) -> String {
-    let thin = found.is_thin();
-    let title = if thin { "Suggested limits: at least, since the evidence is thin" } else { "Suggested limits" };
-    let stages = [
-        ("connect", &suggestion.connect),
-        ("read", &suggestion.read),
-        ("attempt", &suggestion.attempt),
-        ("overall", &suggestion.overall),
-    ];
-    let rows = stages.map(|(name, Proposal { current, proposed, formula, .. })| {
-        vec![name.to_owned(), show_duration(*current), show_duration(*proposed), formula.to_string()]
-    });
-    let lines = table(&["limit", "now", if thin { "at least" } else { "new" }, "why"], rows.into());
-    let mut text = format!("{}\n{}", paint.bold(title), indented(&lines));
-    if let Some(slowest) = found.seen.read.slowest().filter(|slowest| *slowest > suggestion.read.proposed) {
-        text += &format!("\n  the slowest answer took {}: it would be given up", show_three_digits(slowest));
-    }
-    let attempts = &suggestion.attempts;
-    if attempts.startable < attempts.configured {
-        text += &format!(
-            "\n  of {} attempts {} can start when all before take as long as they may",
-            attempts.configured, attempts.startable
-        );
+    let lines = table(&limit_heads(found), limit_rows(suggestion));
+    let mut text = format!("{}\n{}", paint.bold(limits_title(found)), indented(&lines));
+    for remark in remarks(found, suggestion) {
+        text += &format!("\n  {remark}");
     }
     for warning in &suggestion.warnings {
         text += &format!("\n  {} {warning}", paint.yellow("warning:"));
@@ -120,25 +104,93 @@ fn limits(found: &Calibrated<'_>, suggestion: &Suggestion, paint: Paint) -> Stri
     text
 }
 
+pub(super) fn limits_title(found: &Calibrated<'_>) -> &'static str {
+    if found.is_thin() { "Suggested limits: at least, since the evidence is thin" } else { "Suggested limits" }
+}
+
+pub(super) fn limit_heads(found: &Calibrated<'_>) -> [&'static str; 4] {
+    ["limit", "now", if found.is_thin() { "at least" } else { "new" }, "why"]
+}
+
+/// Returns each limit with what is in force, what is suggested, and the rule.
+pub(super) fn limit_rows(suggestion: &Suggestion) -> Vec<Vec<String>> {
+    let rows = suggestion.limits().map(|(name, Proposal { current, proposed, formula, .. })| {
+        vec![name.to_owned(), show_duration(*current), show_duration(*proposed), formula.to_string()]
+    });
+    rows.into()
+}
+
+/// Returns what is to be said about the limits beside warnings.
+pub(super) fn remarks(found: &Calibrated<'_>, suggestion: &Suggestion) -> Vec<String> {
+    let beyond = found.seen.read.slowest().filter(|slowest| *slowest > suggestion.read.proposed);
+    let slowest =
+        beyond.map(|slowest| format!("the slowest answer took {}: it would be given up", show_three_digits(slowest)));
+    let attempts = &suggestion.attempts;
+    let fewer = (attempts.startable < attempts.configured).then(|| {
+        let Attempts { configured, startable, .. } = attempts;
+        format!("of {configured} attempts {startable} can start when all before take as long as they may")
+    });
+    slowest.into_iter().chain(fewer).collect()
+}
+
 fn consequences(suggestion: &Suggestion) -> String {
+    let lines = table(&CONSEQUENCE_HEADS, consequence_rows(suggestion));
+    format!("{}\n  {}", indented(&lines), too_late(suggestion))
+}
+
+pub(super) const CONSEQUENCE_HEADS: [&str; 3] = ["of 1,000 operations", "now", "new"];
+
+/// Returns what the limits in force and the suggested ones do.
+pub(super) fn consequence_rows(suggestion: &Suggestion) -> Vec<Vec<String>> {
     let (before, after) = (&suggestion.before, &suggestion.after);
     let row = |words: &str, of: &dyn Fn(&Consequences) -> String| vec![words.to_owned(), of(before), of(after)];
-    let rows = vec![
+    vec![
         row("end in doubt after the first attempt", &|of| short(of.doubt_per_thousand)),
         row("are done in time, if attempts fail independently", &|of| short(of.done * 1_000.0)),
         row("attempts for each, on average", &|of| short(of.attempts_expected)),
         row("longest time for one", &|of| show_duration(of.longest)),
         row("load on a partner that answers nobody", &|of| format!("{} x", of.outage_load)),
-    ];
-    let lines = table(&["of 1,000 operations", "now", "new"], rows);
-    let Rate { hits, of } = after.false_timeouts;
-    let (low, high) = (after.false_timeouts.lower(Share::CONFIDENCE), after.false_timeouts.upper(Share::CONFIDENCE));
+    ]
+}
+
+/// Returns how many answers are too late for the suggested limit, and what that may mean.
+pub(super) fn too_late(suggestion: &Suggestion) -> String {
+    let rate @ Rate { hits, of } = suggestion.after.false_timeouts;
+    let (low, high) = (rate.lower(Share::CONFIDENCE), rate.upper(Share::CONFIDENCE));
     let range = format!("{} % to {} % of all, 95 % sure for each end", short(low * 100.0), short(high * 100.0));
-    format!("{}\n  too late for the new read limit: {hits} of {of} answers, which means {range}", indented(&lines))
+    format!("too late for the new read limit: {hits} of {of} answers, which means {range}")
+}
+
+/// Says which value to use and how sure it is, for people who never saw a percentile.
+pub(super) fn in_short(found: &Calibrated<'_>, suggestion: &Suggestion) -> String {
+    let Estimate { percentile, value, bound, .. } = suggestion.estimate;
+    let (so_many, value) = (so_many(percentile), show_three_digits(value));
+    let limit = show_duration(suggestion.read.proposed);
+    let grade = suggestion.evidence.grade;
+    match bound.filter(|_| !found.is_thin()) {
+        Some(bound) => format!(
+            "wait {limit} for an answer: {so_many} came within {value} (p{percentile}), and it is 95 % sure that {so_many} \
+             come within {}. Evidence: {grade}.",
+            show_three_digits(bound)
+        ),
+        None => format!(
+            "wait at least {limit} for an answer: {so_many} came within {value} (p{percentile}). Not sure yet: the evidence \
+             is thin ({grade}), and slower answers may come."
+        ),
+    }
+}
+
+/// Returns a share in whole numbers: `99 of 100`.
+pub(super) fn so_many(share: Share) -> String {
+    match share.millionths() {
+        whole if whole % 10_000 == 0 => format!("{} of 100", whole / 10_000),
+        tenths if tenths % 1_000 == 0 => format!("{} of 1,000", tenths / 1_000),
+        _ => format!("{share} %"),
+    }
 }
 
 /// Returns a number with as many decimals as it needs: 0, 0.27, 10, 999.9.
-fn short(number: f64) -> String {
+pub(super) fn short(number: f64) -> String {
     let decimals = if number.abs() >= 100.0 { 1 } else { 2 };
     let text = format!("{number:.decimals$}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -148,7 +200,7 @@ fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 
-fn refused(found: &Calibrated<'_>, reasons: &[Refusal], paint: Paint) -> String {
+pub(super) fn refused(found: &Calibrated<'_>, reasons: &[Refusal], paint: Paint) -> String {
     let mut lines = vec![paint.bold("No limits are suggested")];
     for reason in reasons {
         lines.push(format!("  {reason}"));
@@ -162,7 +214,7 @@ fn refused(found: &Calibrated<'_>, reasons: &[Refusal], paint: Paint) -> String 
 }
 
 /// Returns what the samples stand for, and what to do for more.
-fn grade(found: &Calibrated<'_>, evidence: &Evidence) -> String {
+pub(super) fn grade(found: &Calibrated<'_>, evidence: &Evidence) -> String {
     let own = found.when.unwrap_or("their own time");
     let words = match evidence.grade {
         Grade::Snapshot => format!("a snapshot: it describes {own} only, and says nothing about other hours"),
