@@ -115,9 +115,29 @@ pub fn diagnosis(status: u16, headers: &Headers) -> Option<String> {
     (!found.is_empty()).then(|| format!("perhaps answered by a gateway in the partner's place: {}", found.join(", ")))
 }
 
-/// Returns a text from the wire for people: without control characters, and not too long.
+/// Returns a text from the wire for people: without characters that deceive, and not too long.
 pub fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).take(SHOWN_MAX).collect()
+    text.chars().map(|c| if is_deceptive(c) { '?' } else { c }).take(SHOWN_MAX).collect()
+}
+
+/// Returns whether a character does something else than to be seen: it controls the terminal, breaks the line, turns
+/// the direction of what follows, or is not seen at all.
+///
+/// Source: Unicode 16, `Bidi_Control` and the format characters of general punctuation; UTS 39 section 5.4.
+pub fn is_deceptive(c: char) -> bool {
+    let is_format = matches!(
+        c,
+        '\u{ad}'
+            | '\u{61c}'
+            | '\u{180e}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}'
+    );
+    is_format || c.is_control()
 }
 
 #[cfg(test)]
@@ -154,6 +174,13 @@ mod tests {
             let found = report.as_ref().map(|report| (&*report.who, &*report.error, report.not_forwarded));
             assert_eq!(found, expected, "{lines:?}");
         }
+    }
+
+    #[test]
+    fn nothing_that_is_shown_deceives() {
+        let wire = "a\u{202e}b\u{2066}c\u{200b}d\u{1b}[31m\u{9b}e\u{feff}";
+        assert_eq!(shown(wire), "a?b?c?d?[31m?e?");
+        assert_eq!(shown("grün, 中文, עברית"), "grün, 中文, עברית", "other people's letters are no deceit");
     }
 
     #[test]

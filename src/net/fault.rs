@@ -5,6 +5,7 @@ mod tls;
 use super::marks::Progress;
 use super::proxy;
 use crate::engine::exchange::{Fault, Limit, Stage};
+use crate::engine::gateway::is_deceptive;
 use crate::engine::secret::Mask;
 use nix::errno::Errno;
 use std::error::Error;
@@ -197,7 +198,7 @@ fn words(error: &(dyn Error + 'static)) -> Box<str> {
 
 /// Returns a text as one line of at most [`WORDS_MAX`] characters.
 fn bounded(text: &str) -> Box<str> {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WORDS_MAX).collect::<String>().into()
+    text.chars().map(|c| if is_deceptive(c) { ' ' } else { c }).take(WORDS_MAX).collect::<String>().into()
 }
 
 #[cfg(test)]

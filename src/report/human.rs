@@ -6,6 +6,7 @@ use super::paint::Paint;
 use super::time::LocalClock;
 use abide::engine::exchange::Stages;
 use abide::engine::facts::{About, Asked, Finished, Pause, Waiting};
+use abide::engine::gateway::is_deceptive;
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::reason::Reason;
@@ -285,7 +286,7 @@ pub fn quoted(http: u16, body: &str) -> Option<String> {
     let shown: Vec<String> = trimmed[..end]
         .lines()
         .take(QUOTED_LINES)
-        .map(|line| format!("    | {}", line.replace(|c: char| c.is_control() && c != '\t', "?")))
+        .map(|line| format!("    | {}", line.replace(|c: char| is_deceptive(c) && c != '\t', "?")))
         .collect();
     let is_cut = end < trimmed.len() || trimmed.lines().count() > QUOTED_LINES;
     let more = if is_cut { format!("\n    | … ({} bytes in all)", body.len()) } else { String::new() };

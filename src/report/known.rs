@@ -139,7 +139,7 @@ impl Known<'_> {
         self.last()?.http.filter(|http| (300..400).contains(http))?;
         let response = self.settled()?.response.as_ref()?;
         let (_, location) = response.headers.iter().find(|(name, _)| &**name == "location")?;
-        Some(location::shown(location).replace(char::is_control, "?"))
+        Some(location::shown(location).replace(gateway::is_deceptive, "?"))
     }
 
     /// Returns when the newest run has to end.

@@ -1,6 +1,7 @@
 //! What a certificate says, valid or not.
 
 use crate::engine::diagnose::handshake::Certificate;
+use crate::engine::gateway::is_deceptive;
 use crate::engine::moment::Timestamp;
 use rustls::pki_types::CertificateDer;
 use std::net::IpAddr;
@@ -53,7 +54,7 @@ fn short(name: &X509Name<'_>) -> Option<Box<str>> {
 /// Returns a text of the partner's as one line.
 fn shown(text: &str) -> Box<str> {
     const MAX: usize = 100;
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX).collect::<String>().into()
+    text.chars().map(|c| if is_deceptive(c) { ' ' } else { c }).take(MAX).collect::<String>().into()
 }
 
 #[cfg(test)]
