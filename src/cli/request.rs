@@ -2,8 +2,14 @@
 
 use super::args::Payload;
 use super::exit::Failure;
-use abide::engine::operation::Method;
+use super::plan::uncomposed;
+use abide::engine::facts::Why;
+use abide::engine::moment::Timestamp;
+use abide::engine::operation::{IdempotencyKey, Method};
 use abide::engine::policy::{KeyPlace, Policy};
+use abide::engine::secret::Secret;
+use abide::profile::compose::{Draft, HeaderFlag, KeySource, TimeoutFlags};
+use abide::store::jsonl::this_process;
 use std::io::Read;
 use std::path::Path;
 use url::Url;
@@ -54,6 +60,32 @@ pub fn read(target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
         return Err(Failure::usage("-u and -H 'Authorization: …' contradict each other"));
     }
     Ok(Wanted { method, target, headers, user: payload.user.clone(), body, warnings })
+}
+
+/// Returns the draft of a request that is no operation: it is measured or looked at, and not recorded.
+///
+/// # Errors
+/// A header field cannot be sent.
+pub fn measuring(wanted: Wanted, key: &IdempotencyKey, now: Timestamp) -> Result<Draft, Failure> {
+    let headers = wanted.headers.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
+    Ok(Draft {
+        method: wanted.method,
+        target: wanted.target,
+        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
+        user: wanted.user.as_deref().map(Secret::new),
+        body: None,
+        json: false,
+        key: KeySource::Made(key.as_str().to_owned()),
+        key_header: None,
+        account: None,
+        deadline: None,
+        valid_until: None,
+        max_attempts: None,
+        timeouts: TimeoutFlags::default(),
+        now,
+        why: Why::Send,
+        owner: this_process(),
+    })
 }
 
 /// Reads the header fields of `-H`, in order.

@@ -6,7 +6,6 @@ use super::super::plan::{profile_of, uncomposed};
 use super::super::trust::{self, First};
 use super::super::way::{self, Way};
 use super::super::{Session, panics, request};
-use abide::engine::facts::Why;
 use abide::engine::operation::{Header, Request};
 use abide::engine::policy::{KeyPlace, Policy};
 use abide::engine::proxy::Proxies;
@@ -19,8 +18,7 @@ use abide::measure::sampler::{Pace, Plan, Subject};
 use abide::net::Tls;
 use abide::net::chance::Chance;
 use abide::profile::Profile;
-use abide::profile::compose::{Composed, Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
-use abide::store::jsonl::this_process;
+use abide::profile::compose::{Composed, compose};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -86,33 +84,16 @@ pub fn asked(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Re
         json: None,
         user: args.asked.user.clone(),
     };
-    let wanted = request::read(&args.target, &payload)?;
+    let mut wanted = request::read(&args.target, &payload)?;
+    let warnings = std::mem::take(&mut wanted.warnings);
     let now = session.now().wall;
-    let headers = wanted.headers.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
-    let draft = Draft {
-        method: wanted.method,
-        target: wanted.target,
-        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
-        user: wanted.user.as_deref().map(Secret::new),
-        body: None,
-        json: false,
-        key: KeySource::Made(chance.key(now).as_str().to_owned()),
-        key_header: None,
-        account: None,
-        deadline: None,
-        valid_until: None,
-        max_attempts: None,
-        timeouts: TimeoutFlags::default(),
-        now,
-        why: Why::Send,
-        owner: this_process(),
-    };
+    let draft = request::measuring(wanted, &chance.key(now), now)?;
     let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
     panics::hide(&composed.mask);
     let policy = &composed.policy;
     let shown = format!("{} {}", policy.method, request::keyless(&composed.operation.request.url.shown, policy));
     let options = options(&args.suggesting, policy)?;
-    Ok(Asked { composed, profile, shown, options, warnings: wanted.warnings })
+    Ok(Asked { composed, profile, shown, options, warnings })
 }
 
 /// Reads the arguments of a run that takes samples.

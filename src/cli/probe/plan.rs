@@ -3,12 +3,12 @@
 use super::super::args::ProbeArgs;
 use super::super::exit::Failure;
 use super::super::plan::{profile_of, uncomposed};
+use super::super::request::Wanted;
 use super::super::trust::{self, First};
 use super::super::way::{self, Way};
 use super::super::world::read_file;
 use super::super::{Session, limits, request};
 use super::past;
-use abide::engine::facts::Why;
 use abide::engine::location;
 use abide::engine::operation::{Method, PartnerName, Request};
 use abide::engine::policy::Policy;
@@ -16,8 +16,7 @@ use abide::engine::secret::Secret;
 use abide::net::chance::Chance;
 use abide::net::name_servers;
 use abide::probe::{NameServers, Plan as Probe};
-use abide::profile::compose::{Composed, Draft, HeaderFlag, KeySource, TimeoutFlags, compose};
-use abide::store::jsonl::this_process;
+use abide::profile::compose::{Composed, Draft, compose};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -107,26 +106,15 @@ fn refuse_unbuilt(args: &ProbeArgs) -> Result<(), Failure> {
 fn draft(args: &ProbeArgs, session: &Session) -> Result<Draft, Failure> {
     let now = session.now().wall;
     let mut chance = session.context.seed.map_or_else(Chance::from_os, Chance::fixed);
-    let fields = request::fields(&args.headers)?;
-    let headers = fields.iter().map(|(name, value)| HeaderFlag::parse(&format!("{name}: {value}")));
-    Ok(Draft {
+    let wanted = Wanted {
         method: Method::new("GET"),
         target: args.target.clone(),
-        headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
+        headers: request::fields(&args.headers)?,
         user: None,
         body: None,
-        json: false,
-        key: KeySource::Made(chance.key(now).as_str().to_owned()),
-        key_header: None,
-        account: None,
-        deadline: None,
-        valid_until: None,
-        max_attempts: None,
-        timeouts: TimeoutFlags::default(),
-        now,
-        why: Why::Send,
-        owner: this_process(),
-    })
+        warnings: Vec::new(),
+    };
+    request::measuring(wanted, &chance.key(now), now)
 }
 
 /// Returns a request without the key that was made for it: a probe is no operation.
