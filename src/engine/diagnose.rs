@@ -127,14 +127,14 @@ fn unanswered(seen: &Observations) -> Option<Judgement> {
         return None;
     }
     if let Some(stage) = seen.deadline_reached {
-        return Some(Judgement::unclear(Code::Deadline).note(format!("the stage {stage} had not ended")));
+        return Some(Judgement::unclear(Code::Deadline).note(format!("{} had not ended", stage.words())));
     }
     let nothing = seen.addresses.is_empty() && seen.exchange.is_none() && seen.names == names::Names::default();
     if nothing {
         return Some(Judgement::unclear(Code::Nothing).note("no observation was made"));
     }
     let connected = seen.addresses.iter().filter(|address| address.is_connected()).count();
-    let words = format!("{connected} of {} addresses connect, and no answer was seen", seen.addresses.len());
+    let words = format!("{}, and no answer was seen", dial::connecting(connected, seen.addresses.len()));
     Some(Judgement::unclear(Code::Incomplete).note(words))
 }
 
@@ -160,7 +160,7 @@ fn well(seen: &Observations) -> Judgement {
 fn with_deadline(judgement: Judgement, seen: &Observations) -> Judgement {
     match seen.deadline_reached {
         Some(stage) if judgement.standing == Standing::Unusable => {
-            judgement.doubted(format!("our own deadline ended the stage {stage}"))
+            judgement.doubted(format!("our own deadline ended {}", stage.words()))
         }
         _ => judgement,
     }
@@ -199,7 +199,9 @@ fn report(seen: &Observations, judgement: &Judgement) -> Option<String> {
     let at = seen.exchange.as_ref().map(|exchange| exchange.at).or(seen.at)?;
     let addr = seen.asked_address().or(seen.addresses.first()).map(|address| address.addr.to_string());
     let id = seen.answer().and_then(|answer| answer::id(&answer.headers));
-    let parts = [Some(at.to_string()), addr, id, judgement.because.first().cloned()];
+    let what = judgement.because.first().cloned().unwrap_or_default();
+    let is_new = |text: &String| !text.is_empty() && !what.contains(text.as_str());
+    let parts = [Some(at.to_string()), addr.filter(is_new), id.filter(is_new), Some(what.clone())];
     Some(format!("for the report: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
 }
 

@@ -36,6 +36,18 @@ impl Stage {
             Stage::Body => "body",
         }
     }
+
+    /// Returns it as the subject of a sentence: `the name lookup`.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Stage::Resolve => "the name lookup",
+            Stage::Connect => "the connection",
+            Stage::Tls => "the TLS handshake",
+            Stage::Write => "sending the request",
+            Stage::FirstByte => "the wait for an answer",
+            Stage::Body => "the body of the answer",
+        }
+    }
 }
 
 impl fmt::Display for Stage {

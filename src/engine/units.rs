@@ -145,6 +145,11 @@ pub fn show_rounded(duration: Duration) -> String {
     })
 }
 
+/// Returns a number of things in words: `1 segment`, `2 segments`.
+pub fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
 /// Returns the number of bytes that `text` names, such as `64KiB`; zero is `0B`.
 ///
 /// Units are `B`, `KiB`, `MiB`, `GiB` and `TiB`; numbers are whole.

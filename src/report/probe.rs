@@ -13,7 +13,7 @@ use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::gateway::shown;
 use abide::engine::moment::Timestamp;
-use abide::engine::units::show_rounded;
+use abide::engine::units::{counted, show_rounded};
 use abide::engine::verdict::Side;
 use std::time::Duration;
 use wrap::wrapped;
@@ -134,7 +134,8 @@ fn certificate(seen: &Observations) -> Option<String> {
         days => format!("{days} days left"),
     });
     let names = certificate.names.first().map(|name| shown(name));
-    let more = certificate.names.len().checked_sub(2).map(|more| format!("and {} more names", more + 1));
+    let more = certificate.names.len().saturating_sub(1) as u64;
+    let more = (more > 0).then(|| format!("and {}", counted(more, "more name")));
     let issuer = certificate.issuer.as_deref().map(|issuer| format!("issued by {}", shown(issuer)));
     let words: Vec<String> = [names, more, issuer, left].into_iter().flatten().collect();
     (!words.is_empty()).then(|| words.join(", "))

@@ -55,6 +55,7 @@ fn http_cases() -> Vec<(&'static str, Script, Verdict)> {
         ("wants credentials", answering(Reply::status(401)), ("configuration", "http.unauthorized")),
         ("forbids", answering(Reply::json(403, "{}")), ("configuration", "http.forbidden")),
         ("blocks", answering(Reply::page(403)), ("configuration", "http.blocked")),
+        ("leaves HTTP", answering(Reply::status(101).header("Upgrade", "x")), ("theirs", "http.switched")),
         ("login page", answering(Reply::page(200)), ("network", "http.html")),
         ("redirects in a circle", answering(Reply::redirect(302, "/health")), ("configuration", "http.redirect_loop")),
         ("clock is years off", answering(skewed), ("unclear", "clock.skew")),

@@ -9,7 +9,7 @@ use super::judgement::Judgement;
 use super::observations::Observations;
 use super::tcp::Delivery;
 use crate::engine::exchange::{Ending, Fault, Outcome, Sent, Stage, Via};
-use crate::engine::units::show_rounded;
+use crate::engine::units::{counted, show_rounded};
 use crate::engine::verdict::Side;
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ pub(super) fn judge_cut(seen: &Observations) -> Option<Judgement> {
     let answer = seen.answer()?;
     let Ending::Cut(fault) = answer.ending else { return None };
     let tcp = seen.asked_tcp().copied().unwrap_or_default();
-    let came = format!("{} came, and {} bytes of its body", answer.status, answer.body.len());
+    let came = format!("{} came, and {} of its body", answer.status, counted(answer.body.len() as u64, "byte"));
     let is_stalled = matches!(fault, Fault::TimedOut(_));
     if fault == Fault::Suspended {
         return Some(Judgement::unclear(Code::LocalSuspended).note(came));

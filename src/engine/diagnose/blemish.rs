@@ -6,7 +6,7 @@ use super::judgement::Judgement;
 use super::observations::{Address, Observations};
 use super::past::Usual;
 use crate::engine::exchange::{Answer, Outcome, Stages};
-use crate::engine::units::show_rounded;
+use crate::engine::units::{counted, show_rounded};
 use crate::engine::verdict::Side;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn dead_addresses(seen: &Observations) -> Option<Judgement> {
         .collect();
     let (count, all) = (theirs.len(), seen.addresses.len());
     let judgement = Judgement::degraded(Code::AddressDead, Side::Theirs)
-        .fact(format!("{count} of {all} addresses fail: {}", told.join(", ")))
+        .fact(format!("{count} of {all} addresses {}: {}", if count == 1 { "fails" } else { "fail" }, told.join(", ")))
         .fact("the others work");
     let dead_v6 = theirs.iter().all(|address| address.addr.is_ipv6());
     Some(if dead_v6 { judgement.note("all of them are IPv6: perhaps only the way there is broken") } else { judgement })
@@ -142,7 +142,7 @@ fn loss(seen: &Observations) -> Option<Judgement> {
     }
     let judgement = Judgement::degraded(Code::Loss, Side::Network);
     let syns = (syns > 0).then(|| format!("{syns} SYN sent again: each costs a second"));
-    let data = (data > 0).then(|| format!("{data} segments of data sent again"));
+    let data = (data > 0).then(|| format!("{} of data sent again", counted(data, "segment")));
     Some(judgement.fact_if(syns).fact_if(data))
 }
 
@@ -221,7 +221,7 @@ pub(super) fn send_fails(seen: &Observations) -> Option<Judgement> {
     let proxy = seen.proxy.as_ref().map(super::setup::in_effect);
     Some(
         Judgement::new(code, side)
-            .fact(format!("the probe got {}, and the way of `send` fails at the stage {stage}", first.status))
+            .fact(format!("the probe got {}, and the way of `send` fails: {}", first.status, stage.words()))
             .fact_if(proxy),
     )
 }

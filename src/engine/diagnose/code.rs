@@ -174,6 +174,8 @@ codes! {
         "ask the partner to allow our address";
     Forbidden = "http.forbidden", "our credentials may not do this",
         "ask the partner for the right, or use other credentials";
+    Switched = "http.switched", "the answer leaves HTTP for another protocol",
+        "check the URL: it may be an address for websockets; if it is right, report it to the partner";
     RedirectLoop = "http.redirect_loop", "the redirect leads back to the same address",
         "check the URL and its headers with the partner";
     RedirectSecure = "http.redirect_https", "the partner wants https, and the URL says http",

@@ -121,6 +121,15 @@ pub fn cause(failure: ConnectFailure, took: Option<Duration>, smallest_rtt: Opti
     }
 }
 
+/// Returns how many addresses connect, in words: `2 of 3 addresses connect`, or `its address connects`.
+pub(super) fn connecting(connected: usize, all: usize) -> String {
+    match (connected, all) {
+        (1, 1) => "its address connects".into(),
+        (1, all) => format!("1 of {all} addresses connects"),
+        (connected, all) => format!("{connected} of {all} addresses connect"),
+    }
+}
+
 /// Rules 3, 5 and 6: nothing can be connected to.
 pub(super) fn judge(seen: &Observations) -> Option<Judgement> {
     let works = seen.addresses.iter().any(Address::is_connected) || seen.answer().is_some();

@@ -60,7 +60,7 @@ fn certificate(seen: &Observations) -> Option<String> {
 fn connects(seen: &Observations) -> Option<String> {
     let connected: Vec<&Address> = seen.addresses.iter().filter(|address| address.is_connected()).collect();
     let slowest = connected.iter().filter_map(|address| address.connect?.took).max();
-    let words = format!("{} of {} addresses connect", connected.len(), seen.addresses.len());
+    let words = super::dial::connecting(connected.len(), seen.addresses.len());
     (!connected.is_empty()).then(|| took(&words, slowest))
 }
 

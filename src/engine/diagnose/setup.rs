@@ -23,7 +23,7 @@ pub(super) fn judge(seen: &Observations) -> Option<Judgement> {
 fn of_machine(seen: &Observations) -> Option<Judgement> {
     let (stage, fault) = seen.failure()?;
     let words = seen.exchange.as_ref().and_then(|exchange| exchange.error.as_deref()).map(shown);
-    let at_stage = format!("it failed on this machine, at the stage {stage}");
+    let at_stage = format!("it failed on this machine: {}", stage.words());
     Some(match fault {
         Fault::Unbuildable => Judgement::new(Code::SetupUsage, Side::Configuration).fact(at_stage).fact_if(words),
         Fault::LocalResources => Judgement::new(Code::LocalResources, Side::Ours).fact(at_stage).fact_if(words),

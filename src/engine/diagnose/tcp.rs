@@ -1,5 +1,6 @@
 //! What TCP knows of a connection: whether the other host has what we sent.
 
+use crate::engine::units::counted;
 use std::time::Duration;
 
 /// What the kernel tells of a connection (`TCP_INFO`, `SIOCOUTQ`); `None` where a system does not tell it.
@@ -58,7 +59,7 @@ impl Tcp {
             (_, _, Some(Delivery::Unacknowledged)) => Some("not everything sent is acknowledged".into()),
             _ => None,
         };
-        let resent = self.resent.map(|resent| format!("{resent} segments resent"));
+        let resent = self.resent.map(|resent| format!("{} resent", counted(resent, "segment")));
         [bytes, resent].into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn table(seen: &Observations, most: usize, width: usize) -> Vec<Strin
     if sorted.len() > shown {
         let rest = &sorted[shown..];
         let failing = rest.iter().filter(|address| !works(address)).count();
-        lines.push(format!("  {} more, {failing} of them fail", rest.len()));
+        let fail = if failing == 1 { "fails" } else { "fail" };
+        lines.push(format!("  {} more, {failing} of them {fail}", rest.len()));
     }
     lines.iter().map(|line| cut(line, width)).collect()
 }

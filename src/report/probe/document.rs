@@ -5,6 +5,7 @@ use abide::engine::diagnose::code::Code;
 use abide::engine::diagnose::names::{Question, Rcode, Reply};
 use abide::engine::diagnose::observations::{Address, Observations, ProxySource};
 use abide::engine::diagnose::past::Usual;
+use abide::engine::exchange::Ending;
 use abide::engine::gateway::shown;
 use abide::engine::moment::Timestamp;
 use serde::Serialize;
@@ -131,7 +132,10 @@ struct Tls<'a> {
 #[derive(Debug, Serialize)]
 struct Http {
     status: u16,
+    /// What came of the body.
     body_bytes: usize,
+    /// Whether that is all of it; null where no more was read.
+    body_complete: Option<bool>,
     headers: Vec<(String, String)>,
 }
 
@@ -154,6 +158,11 @@ struct History {
     p99_us: Option<u64>,
     percentile_of_this: Option<u8>,
 }
+
+/// The largest number that every reader of JSON takes as it is: longer times are told as this one.
+///
+/// Source: RFC 8259 section 6.
+const LARGEST: u64 = (1 << 53) - 1;
 
 /// Header fields that are told, in lower case: those that show a gateway, a limit or a clock; never a cookie.
 ///
@@ -215,7 +224,7 @@ fn named_by(source: &ProxySource) -> &str {
 }
 
 fn micros(time: Duration) -> u64 {
-    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX).min(LARGEST)
 }
 
 fn verdict<'a>(probed: &Probed<'a>) -> Verdict<'a> {
@@ -229,7 +238,7 @@ fn verdict<'a>(probed: &Probed<'a>) -> Verdict<'a> {
         because: &found.because,
         not: found.not.iter().map(|not| Not { side: not.side.name(), because: &not.words }).collect(),
         next: &found.next,
-        retry_after_ms: found.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)),
+        retry_after_ms: found.wait.map(|wait| u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).min(LARGEST)),
         leaves_doubt: found.leaves_doubt,
     }
 }
@@ -302,7 +311,12 @@ fn http(seen: &Observations) -> Option<Http> {
     let answer = seen.answer()?;
     let fields = answer.headers.0.iter().filter(|(name, _)| TOLD.contains(&&**name));
     let headers = fields.map(|(name, value)| (name.to_string(), shown(value))).collect();
-    Some(Http { status: answer.status, body_bytes: answer.body.len(), headers })
+    let body_complete = match answer.ending {
+        Ending::Complete => Some(true),
+        Ending::Cut(_) => Some(false),
+        Ending::Capped => None,
+    };
+    Some(Http { status: answer.status, body_bytes: answer.body.len(), body_complete, headers })
 }
 
 fn history(seen: &Observations) -> History {

@@ -7,7 +7,7 @@ use abide::engine::diagnose::names::{LookupFailure, Question, Rcode};
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::past::Usual;
 use abide::engine::diagnose::tcp::Delivery;
-use abide::engine::exchange::{Ending, Fault, Stage, Stages};
+use abide::engine::exchange::{Answer, Ending, Fault, Stage, Stages};
 use abide::engine::gateway::shown;
 use abide::engine::units::show_rounded;
 use std::net::IpAddr;
@@ -194,7 +194,16 @@ fn note(seen: &Observations, stage: Stage) -> String {
             joined([bytes, delivery, resent.map(|count| format!("{count} resent"))])
         }
         Stage::FirstByte => usual(seen.past.first_byte),
-        Stage::Body => seen.answer().map(|answer| format!("{} B", answer.body.len())).unwrap_or_default(),
+        Stage::Body => seen.answer().map(body).unwrap_or_default(),
+    }
+}
+
+fn body(answer: &Answer) -> String {
+    let bytes = answer.body.len();
+    match answer.ending {
+        Ending::Complete => format!("{bytes} B"),
+        Ending::Capped => format!("{bytes} B, and no more was read"),
+        Ending::Cut(_) => format!("after {bytes} B"),
     }
 }
 

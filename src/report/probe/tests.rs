@@ -175,6 +175,32 @@ fn what_is_unknown_is_null_in_the_document() {
     assert_eq!(numbers(&document), 0, "{line}");
 }
 
+#[test]
+fn a_number_is_one_that_every_reader_takes_and_a_body_tells_whether_it_is_whole() {
+    let document = |status: u16, wait: &str, ending: Ending| {
+        let mut seen = well();
+        let headers = Headers(vec![("retry-after".into(), wait.into())]);
+        let answer = Answer { status, headers, body: b"half".to_vec(), ending };
+        seen.exchange = Some(exchange(Outcome::Answered(answer), Some(180_000), ms(233)));
+        let line = with(&seen, None, |probed| json::line(&Document::new(probed)));
+        let document: serde_json::Value = serde_json::from_str(&line).expect("a document");
+        (document, screen_of(&seen, None, 100))
+    };
+    let (json, text) = document(503, "99999999999999999999", Ending::Complete);
+    assert_eq!(json["verdict"]["retry_after_ms"], (1u64 << 53) - 1);
+    assert!(text.contains("it asks to wait more than a year (Retry-After)"), "{text}");
+    assert_eq!(document(503, "2", Ending::Complete).0["verdict"]["retry_after_ms"], 2_000);
+    for (ending, complete, words) in [
+        (Ending::Complete, serde_json::json!(true), "4 B"),
+        (Ending::Cut(Fault::Closed), serde_json::json!(false), "fails after 4 B"),
+        (Ending::Capped, serde_json::Value::Null, "4 B, and no more was read"),
+    ] {
+        let (json, text) = document(200, "", ending);
+        assert_eq!((&json["http"]["body_bytes"], &json["http"]["body_complete"]), (&4.into(), &complete), "{ending:?}");
+        assert!(text.lines().any(|line| line.starts_with("  body ") && line.ends_with(words)), "{text}");
+    }
+}
+
 fn numbers(value: &serde_json::Value) -> usize {
     match value {
         serde_json::Value::Number(_) => 1,

@@ -12,6 +12,7 @@ use crate::engine::location;
 use crate::engine::retry_after::{self, RetryAfter};
 use crate::engine::units::show_rounded;
 use crate::engine::verdict::Side;
+use std::time::Duration;
 
 /// Rule 11: an answer that says that something is wrong.
 pub(in crate::engine::diagnose) fn judge(seen: &Observations) -> Option<Judgement> {
@@ -40,6 +41,8 @@ fn by_status(seen: &Observations, answer: &Answer, via: Via) -> Option<Judgement
     let theirs = |code| Judgement::new(code, Side::Theirs).fact(format!("the answer is {status}"));
     let configuration = |code| Judgement::new(code, Side::Configuration).fact(format!("the answer is {status}"));
     Some(match status {
+        // Whatever follows is no answer in HTTP.
+        ..=199 => theirs(Code::Switched).fact("a change of protocols that nobody asked for"),
         200..=299 => return html(seen, answer),
         300..=399 => redirect(seen, answer),
         401 => unauthorized(seen, configuration(Code::Unauthorized)),
@@ -140,12 +143,15 @@ fn html(seen: &Observations, answer: &Answer) -> Option<Judgement> {
         .then(|| Judgement::new(Code::Html, Side::Network).fact(format!("{}, and a page for people", answer.status)))
 }
 
+/// A longer wait is a mistake, or means never.
+const TOLD_MAX: Duration = Duration::from_secs(365 * 86_400);
+
 /// Adds how long the partner wants to be left alone, who answered, and by which id it finds the answer.
 fn with_wait(mut judgement: Judgement, seen: &Observations, answer: &Answer) -> Judgement {
     let now = seen.exchange.as_ref().map_or_else(Default::default, |exchange| exchange.at);
     match retry_after::read(&answer.headers, now) {
         RetryAfter::Wait(wait) if answer.status >= 400 => {
-            let words = show_rounded(wait);
+            let words = if wait > TOLD_MAX { "more than a year".into() } else { show_rounded(wait) };
             judgement.wait = Some(wait);
             judgement = judgement.fact(format!("it asks to wait {words} (Retry-After)")).next(format!("wait {words}"));
         }

@@ -47,8 +47,8 @@ const SLUGS: &str = "
     app.not_http app.head_too_large http.edge_origin_timeout http.edge_origin_refused
     http.edge_origin_unreachable http.edge_origin_dns http.edge_origin_tls http.edge_origin_answer
     http.edge_denied http.edge_error http.gateway http.unavailable http.rate_limited http.server_error
-    http.request_timeout http.unauthorized http.blocked http.forbidden http.redirect_loop http.redirect_https
-    http.redirect_http http.redirect http.captive_portal http.html http.body_cut http.body_stalled
+    http.request_timeout http.unauthorized http.blocked http.forbidden http.switched http.redirect_loop
+    http.redirect_https http.redirect_http http.redirect http.captive_portal http.html http.body_cut http.body_stalled
     send.path_fails probe.deadline probe.incomplete probe.nothing tcp.dead_address http.keep_alive slow.server
     slow.network net.loss slow.resolve slow.connect slow.tls slow.body tls.expires_soon http.client_error ok
 ";
@@ -158,6 +158,7 @@ fn rule_11_answers() {
         (503, vec![], ("theirs", "http.unavailable")),
         (504, vec![], ("theirs", "http.gateway")),
         (500, vec![], ("theirs", "http.server_error")),
+        (101, vec![("upgrade", "websocket")], ("theirs", "http.switched")),
         (511, vec![], ("network", "http.captive_portal")),
         (408, vec![], ("unclear", "http.request_timeout")),
         (403, vec![json], ("configuration", "http.forbidden")),
