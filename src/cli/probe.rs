@@ -1,5 +1,6 @@
 //! `abide probe`: whose fault it is, on one screen.
 
+mod attempts;
 mod details;
 mod past;
 mod plan;
@@ -14,10 +15,11 @@ use crate::report::probe::document::Document;
 use crate::report::probe::nagios::nagios;
 use crate::report::probe::{Probed, screen};
 use crate::report::progress;
-use abide::engine::diagnose::diagnose;
 use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::Observations;
+use abide::engine::diagnose::repeated::repeated;
 use abide::engine::diagnose::sending::forecast;
+use attempts::Attempts;
 use plan::Plan;
 use std::time::Instant;
 
@@ -73,21 +75,22 @@ fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
     if let Some(pace) = rounds::Pace::read(args)? {
         return rounds::run(plan, pace, args, session);
     }
+    let most = attempts::most(args)?;
     if session.wants_spinner() {
         session.screen.spin(progress::spinner(plan.probe.deadline));
     }
-    // A profile's commands and a ledger count, too.
-    plan.probe.deadline = plan.probe.deadline.saturating_sub(began.elapsed());
     let started = plan.probe.wall.now();
     let runtime = super::runtime()?;
-    let seen = runtime.block_on(abide::probe::probe(&plan.probe));
+    // A profile's commands and a ledger count, too.
+    let ended = attempts::run(&mut plan, Attempts { most, began }, args, session, &runtime);
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
-    let found = diagnose(&seen);
+    let (seen, attempts) = ended?;
+    let found = repeated(attempts.clone()).expect("at least one attempt is made");
     let forecast = forecast_of(&plan, &seen);
-    let probed =
-        Probed { partner: plan.partner.as_str(), started, seen: &seen, found: &found, send: forecast.as_deref() };
+    let (partner, send) = (plan.partner.as_str(), forecast.as_deref());
+    let probed = Probed { partner, started, seen: &seen, found: &found, attempts: &attempts, send };
     tell(&probed, args, &plan, session)
 }
 

@@ -20,6 +20,7 @@ pub mod judgement;
 pub mod names;
 pub mod observations;
 pub mod past;
+pub mod repeated;
 pub mod sending;
 mod setup;
 pub mod tcp;

@@ -2,7 +2,8 @@
 
 use super::Probe;
 use crate::engine::diagnose::observations::Address;
-use crate::net::dial::{Asking, Connection, Dialled, Dialler};
+use crate::engine::operation::Request;
+use crate::net::dial::{Asking, Connection, Dialled, Dialler, Kept};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::task::JoinSet;
@@ -22,19 +23,21 @@ const STAGGER: Duration = Duration::from_millis(50);
 type Found = Vec<(usize, Dialled)>;
 
 impl Probe<'_> {
-    /// Dials the addresses, and sends the one request over the first connection that stands.
-    pub(super) async fn dial_all(&mut self, dialler: &Dialler, addresses: &[SocketAddr]) {
+    /// Dials the addresses, and sends the one request over the first connection that stands. Returns that connection
+    /// where it may carry another.
+    pub(super) async fn dial_all(&mut self, dialler: &Dialler, addresses: &[SocketAddr]) -> Option<Kept> {
         let mut dials = self.dials(dialler, addresses);
-        let mut found: Found = Vec::new();
+        let (mut found, mut kept): (Found, Option<Kept>) = (Vec::new(), None);
         while let Some(dialled) = dials.join_next().await {
             let Ok((at, mut dialled)) = dialled else { continue };
             if let Some(line) = dialled.line.take().filter(|_| self.seen.exchange.is_none()) {
-                self.ask(dialler, &mut dialled.address, line).await;
+                kept = self.ask(dialler, &mut dialled.address, line).await;
             }
             found.push((at, dialled));
         }
         found.sort_by_key(|(at, _)| *at);
         self.seen.addresses = found.into_iter().map(|(_, dialled)| dialled.address).collect();
+        kept
     }
 
     /// Begins to dial. Each address has its own time for connection and handshake.
@@ -54,14 +57,18 @@ impl Probe<'_> {
         dials
     }
 
-    async fn ask(&mut self, dialler: &Dialler, address: &mut Address, line: Connection) {
-        let request = &self.plan.request;
-        let asking =
-            Asking { method: request.method.as_str(), url: request.url.sent.expose(), headers: &request.headers };
-        let mut exchange = dialler.ask(address, line, asking, self.limits()).await;
+    async fn ask(&mut self, dialler: &Dialler, address: &mut Address, line: Connection) -> Option<Kept> {
+        let (mut exchange, kept) = dialler.ask(address, line, asking(&self.plan.request), self.limits()).await;
         let resolve = self.seen.names.lookup.and_then(|lookup| lookup.took);
         exchange.stages.resolve_us = resolve.and_then(|took| u64::try_from(took.as_micros()).ok());
         exchange.took = self.started.elapsed();
+        self.count(&exchange);
         self.seen.exchange = Some(exchange);
+        kept
     }
+}
+
+/// Returns what is asked of every address.
+pub(super) fn asking(request: &Request) -> Asking<'_> {
+    Asking { method: request.method.as_str(), url: request.url.sent.expose(), headers: &request.headers }
 }

@@ -5,13 +5,14 @@
 //! What the observations mean, [`crate::engine::diagnose`] says.
 
 mod addresses;
+mod deep;
 mod names;
 mod proxied;
 
 use crate::engine::deadline::Limits;
 use crate::engine::diagnose::observations::{Observations, Proxy, ProxySource, Setup, Target};
 use crate::engine::diagnose::past::Past;
-use crate::engine::exchange::{Distrust, Ending, Exchange, Fault, Limit, Outcome, Stage};
+use crate::engine::exchange::{Distrust, Ending, Exchange, Fault, Limit, Outcome, Sent, Stage};
 use crate::engine::operation::Request;
 use crate::engine::policy::Timeouts;
 use crate::engine::proxy::{Named, Proxies};
@@ -54,6 +55,18 @@ pub struct Plan {
     pub answer_max_bytes: usize,
     /// What is known from earlier.
     pub past: Past,
+    /// Whether one request is enough.
+    pub depth: Depth,
+}
+
+/// How much a probe asks of the partner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// One request.
+    #[default]
+    One,
+    /// One more on the same connection, one to every other address, and one by the transport of `send`.
+    Deep,
 }
 
 /// Whom to ask about names beside the system's own lookup.
@@ -98,9 +111,12 @@ pub async fn probe(plan: &Plan) -> Observations {
 /// Hides what is secret in what the partner said: it may send back what it was sent. Before anything is cut or broken
 /// into lines, where a part of a secret would not be known any more.
 fn hide(seen: &mut Observations, mask: &Mask) {
-    let Some(Exchange { outcome: Outcome::Answered(answer), .. }) = &mut seen.exchange else { return };
-    for (_, value) in &mut answer.headers.0 {
-        *value = mask.hide(value).into();
+    let replies = seen.addresses.iter_mut().filter_map(|address| address.reply.as_deref_mut());
+    for exchange in replies.chain(&mut seen.exchange).chain(&mut seen.second_pass) {
+        let Outcome::Answered(answer) = &mut exchange.outcome else { continue };
+        for (_, value) in &mut answer.headers.0 {
+            *value = mask.hide(value).into();
+        }
     }
 }
 
@@ -133,6 +149,12 @@ impl Plan {
 }
 
 impl Probe<'_> {
+    /// Counts a request that left, or may have.
+    fn count(&mut self, exchange: &Exchange) {
+        let is_sent = !matches!(exchange.outcome, Outcome::Unanswered { sent: Sent::Nothing, .. });
+        self.seen.requests += u32::from(is_sent);
+    }
+
     fn left(&self) -> Duration {
         self.plan.deadline.saturating_sub(self.started.elapsed())
     }
@@ -159,8 +181,11 @@ impl Probe<'_> {
         };
         let Some(addresses) = self.look_up().await else { return };
         self.look_at_routes(&addresses);
-        self.dial_all(&dialler, &addresses).await;
+        let kept = self.dial_all(&dialler, &addresses).await;
         self.set_clocks_straight(&dialler).await;
+        if self.plan.depth == Depth::Deep {
+            self.deepen(&dialler, kept).await;
+        }
     }
 
     /// Notes whether the kernel has a route, and which address our packets leave from. Nothing is sent.

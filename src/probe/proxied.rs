@@ -37,6 +37,7 @@ impl Probe<'_> {
         if let (Some(proxy), Outcome::Unanswered { fault, .. }) = (&mut self.seen.proxy, &exchange.outcome) {
             proxy.outcome = is_of_proxy(*fault).then_some(Err(*fault));
         }
+        self.count(&exchange);
         self.seen.skew = super::skew_of(&exchange);
         self.seen.exchange = Some(exchange);
     }

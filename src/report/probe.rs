@@ -29,6 +29,8 @@ pub struct Probed<'a> {
     pub seen: &'a Observations,
     /// What it comes to.
     pub found: &'a Diagnosis,
+    /// What every attempt found, in order; empty where there was one.
+    pub attempts: &'a [Diagnosis],
     /// What `send` would do, in words.
     pub send: Option<&'a str>,
 }
@@ -37,6 +39,9 @@ pub struct Probed<'a> {
 ///
 /// Source: latency.md 6.2.
 const LINES: usize = 24;
+
+/// So many more with `--deep`.
+const MORE_LINES: usize = 10;
 
 /// The narrowest and the widest screen that is laid out for.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=120;
@@ -60,7 +65,9 @@ pub fn screen(probed: &Probed<'_>, paint: Paint, width: usize) -> String {
     lines.extend(reasons(probed, width));
     lines.extend(stages::table(probed.seen, width));
     let foot = foot(probed.seen, width);
-    let left = LINES.saturating_sub(lines.len() + foot.len());
+    // Who asks for more gets more: a line for each address.
+    let most = if probed.seen.requests > 1 { LINES + MORE_LINES } else { LINES };
+    let left = most.saturating_sub(lines.len() + foot.len());
     lines.extend(addresses::table(probed.seen, left, width));
     lines.extend(foot);
     lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
@@ -119,7 +126,12 @@ fn excluded(not: &[Excluded]) -> String {
 
 /// Returns the lines about the certificate, and about the answer and its connection.
 fn foot(seen: &Observations, width: usize) -> Vec<String> {
-    let lines = [("certificate", certificate(seen)), ("answer", answer(seen))];
+    let lines = [
+        ("certificate", certificate(seen)),
+        ("answer", answer(seen)),
+        ("connection", connection(seen)),
+        ("requests", requests(seen)),
+    ];
     let lines = lines.into_iter().filter_map(|(label, words)| Some((label, words?)));
     lines.map(|(label, words)| wrap::cut(&format!("  {label:11}  {words}"), width)).collect()
 }
@@ -145,12 +157,37 @@ fn certificate(seen: &Observations) -> Option<String> {
 const GLANCED: &[&str] = &["retry-after", "ratelimit", "via", "server", "age", "content-encoding"];
 
 fn answer(seen: &Observations) -> Option<String> {
-    let idle = seen.keep_alive.and_then(|kept| kept.idle_close);
-    let idle = idle.map(|idle| format!("closes idle connections after {}", show_rounded(idle)));
-    let Some(answer) = seen.answer() else { return idle };
+    let answer = seen.answer()?;
     let fields = GLANCED.iter().filter_map(|name| Some(format!("{name} {}", shown(answer.headers.first(name)?))));
-    let words = [answer.status.to_string()].into_iter().chain(idle).chain(fields);
+    let words = [answer.status.to_string()].into_iter().chain(fields);
     Some(words.collect::<Vec<_>>().join(", "))
+}
+
+/// Returns what became of the connection after the answer; `None` without `--deep`.
+fn connection(seen: &Observations) -> Option<String> {
+    let kept = seen.keep_alive?;
+    let reused = match kept.reused {
+        Some(true) => "carries a second request",
+        Some(false) => "a second request on it got no answer",
+        None if kept.idle_close == Some(Duration::ZERO) => return Some("closed with the answer".into()),
+        None => "whether it carries a second request was not seen",
+    };
+    let idle = match (kept.idle_close, kept.watched) {
+        (Some(idle), _) => format!(", closed after {} idle", show_rounded(idle)),
+        (None, Some(watched)) => format!(", still open after {} idle", show_rounded(watched)),
+        (None, None) => String::new(),
+    };
+    Some(format!("{reused}{idle}"))
+}
+
+/// Returns how many requests were made, and what the way of `send` got; `None` where it was the one.
+fn requests(seen: &Observations) -> Option<String> {
+    let second = seen.second_pass.as_ref().map(|second| match seen.second_status() {
+        Some(status) => format!("; by the way of `send` {status} in {}", show_rounded(second.took)),
+        None => "; by the way of `send` no answer".into(),
+    });
+    let is_deep = seen.requests > 1 || second.is_some();
+    is_deep.then(|| format!("{} in all{}", seen.requests, second.unwrap_or_default()))
 }
 
 /// Returns a time as the tables show it; a dash where it is unknown.

@@ -89,30 +89,61 @@ fn rounds_are_told_a_line_each_and_the_last_three_decide() {
 }
 
 #[test]
-fn what_is_not_built_or_no_probe_is_refused_before_anything_is_sent() {
+fn depth_says_how_many_requests_it_makes_before_and_after() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}").header("Connection", "close")));
+    let text = sandbox.run(&["probe", &host.url("/health"), "--deep", "-v"]);
+    assert!(text.contains("--deep: up to 10 GET in place of one"), "{text}");
+    assert!(
+        text.contains("\n  connection   closed with the answer\n  requests     2 in all; by the way of `send` 200")
+    );
+    assert!(text.contains("deep the way of `send`: 200 in ") && text.ends_with("exit 0"), "{text}");
+    assert_eq!(host.seen().heads, 2);
+}
+
+#[test]
+fn a_probe_that_fails_is_repeated_and_a_verdict_that_changes_is_said() {
+    let fine = Turn::not_done(Act::Answer(Reply::json(200, "{}")));
+    let sandbox = Sandbox::new();
+    sandbox.write("p.toml", "[retry]\nbase = \"1ms\"\n");
+    let probe = |more: &[&str]| {
+        let host = Host::start(Script::first([Turn::not_done(Act::Rst)], fine.clone()));
+        sandbox.status(&[&["probe", &host.url("/health"), "-p", "p.toml"][..], more].concat())
+    };
+    assert_eq!(probe(&[]).0, 8);
+    let (status, text) = probe(&["--max-attempts", "5"]);
+    assert_eq!(status, 0, "{text}");
+    assert!(text.contains("VERDICT  THEIRS  the partner works, and an earlier attempt"), "{text}");
+    assert!(text.contains("because  attempt 1: theirs app.reset; attempt 2: ok ok;"), "{text}");
+    let closed = Host::start(Script::always(Turn::fine()).behind(Door::Closed));
+    let text = sandbox.run(&["probe", &closed.url("/"), "-p", "p.toml", "--max-attempts", "2"]);
+    assert!(text.contains("attempt 1 of 2: theirs tcp.refused; again in 0.5ms"), "{text}");
+    assert_eq!(probe(&["--max-attempts", "5", "--strict"]).0, 8);
+    let (_, json) = probe(&["--max-attempts", "5", "--format", "json"]);
+    assert!(json.contains(r#""attempts":[{"side":"theirs","code":"app.reset","standing":"unusable"},{"side":"ok","#));
+    assert_eq!(probe(&["--max-attempts", "2", "--nagios"]).0, 1);
+}
+
+#[test]
+fn what_is_no_probe_is_refused_before_anything_is_sent() {
     let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
     let url = host.url("/health");
     let probe = |more: &[&str]| essence(&sandbox.run(&[&["probe", &url][..], more].concat()));
     let unprobed = [
-        probe(&["--deep"]),
         probe(&["--count", "0"]),
         probe(&["--every", "3s"]),
-        probe(&["--max-attempts", "2"]),
+        probe(&["--max-attempts", "0"]),
         probe(&["--deadline", "3"]),
         probe(&["--ledger", "missing.jsonl"]),
         essence(&sandbox.run(&["probe", "/health"])),
     ];
     assert_snapshot!(unprobed.join("\n"), @r"
-    error: --deep of `abide probe` is not built yet
-    hint: leave it out: one probe is made
-    ----- exit 2
     error: --count 0: not a number of probes, such as 5
     ----- exit 2
     error: --every is for --watch or --count N
     hint: add --watch: it ends with Ctrl-C
     ----- exit 2
-    error: --max-attempts of `abide probe` is not built yet
-    hint: leave it out: one probe is made
+    error: --max-attempts 0: not a number from 1 to 100
+    hint: --max-attempts 3 probes up to three times; --watch probes until Ctrl-C
     ----- exit 2
     error: --deadline 3: 3 has no unit: write 3ms or 3s
     ----- exit 2

@@ -1,5 +1,6 @@
 //! The real dialler against partners that are broken on purpose: each must be told by its side and its code.
 
+mod deep;
 mod names;
 mod namespaces;
 mod run;

@@ -10,7 +10,7 @@ use abide::engine::proxy::{Exclusions, Proxies, Proxy};
 use abide::engine::secret::Mask;
 use abide::net::clock::Wall;
 use abide::net::{Names, SystemRoots, Tls, TlsFile, TlsFiles};
-use abide::probe::{NameServers, Plan, probe};
+use abide::probe::{Depth, NameServers, Plan, probe};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,6 +43,7 @@ pub fn plan(url: &str) -> Plan {
         proxies: Proxies::default(),
         answer_max_bytes: 64 << 10,
         past: Past::default(),
+        depth: Depth::One,
     }
 }
 

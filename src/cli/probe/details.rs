@@ -2,6 +2,7 @@
 
 use abide::engine::diagnose::names::{Question, Reply};
 use abide::engine::diagnose::observations::Observations;
+use abide::engine::exchange::{Exchange, Outcome};
 use abide::engine::gateway::shown;
 use abide::engine::location;
 use abide::engine::units::show_rounded;
@@ -20,6 +21,10 @@ pub fn of(seen: &Observations) -> Vec<String> {
         let words = [Some(connected.to_owned()), rtt, tcp].into_iter().flatten().collect::<Vec<_>>();
         lines.push(format!("tcp  {}: {}", address.addr, words.join(", ")));
     }
+    lines.extend(
+        seen.addresses.iter().filter_map(|address| Some(asked(&address.addr.to_string(), address.reply.as_deref()?))),
+    );
+    lines.extend(seen.second_pass.as_ref().map(|second| asked("the way of `send`", second)));
     if let Some(egress) = seen.setup.egress {
         lines.push(format!("our packets leave from {egress}"));
     }
@@ -29,6 +34,18 @@ pub fn of(seen: &Observations) -> Vec<String> {
         lines.extend(answer.headers.0.iter().map(|(name, value)| field(name, value)));
     }
     lines
+}
+
+/// Returns what came of a request that `--deep` added.
+fn asked(what: &str, exchange: &Exchange) -> String {
+    let took = show_rounded(exchange.took);
+    match &exchange.outcome {
+        Outcome::Answered(answer) => format!("deep {what}: {} in {took}", answer.status),
+        Outcome::Unanswered { stage, .. } => {
+            let error = exchange.error.as_deref().map(|error| format!(": {}", shown(error))).unwrap_or_default();
+            format!("deep {what}: no answer, {} failed after {took}{error}", stage.words())
+        }
+    }
 }
 
 /// Names that tell of a credential in the answer.

@@ -15,7 +15,7 @@ use abide::engine::policy::Policy;
 use abide::engine::secret::Secret;
 use abide::net::chance::Chance;
 use abide::net::name_servers;
-use abide::probe::{NameServers, Plan as Probe};
+use abide::probe::{ADDRESSES_MAX, Depth, NameServers, Plan as Probe};
 use abide::profile::compose::{Composed, Draft, compose};
 use std::path::Path;
 use std::sync::Arc;
@@ -53,7 +53,6 @@ pub struct Plan {
 /// # Errors
 /// Whatever is wrong with them, the profile or the environment. Nothing was sent.
 pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
-    refuse_unbuilt(args)?;
     let profile = profile_of(args.profile.as_deref(), session)?;
     let wall = session.context.wall_clock();
     let draft = draft(args, session)?;
@@ -78,6 +77,7 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
         answer_max_bytes: policy.sizes.response_bytes.min(ANSWER_MAX_BYTES),
         past: past::of(&operation.partner, args, session)?,
         mask,
+        depth: if args.deep { Depth::Deep } else { Depth::One },
         proxies: way.proxies,
         request: Arc::new(request),
     };
@@ -85,21 +85,14 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
     let spared = probe.proxies.spared(probe.request.url.sent.expose()).map(|(named, entry)| {
         format!("direct: the exclusion `{entry}` spares this host the proxy {}", way::words(named))
     });
-    let notes = proxy.map(|proxy| format!("through the proxy {proxy}")).or(spared).into_iter().collect();
+    let deep = args.deep.then(|| match &proxy {
+        None => format!("--deep: up to {} GET in place of one", ADDRESSES_MAX + 2),
+        Some(_) => "--deep: only the proxy can be reached, so that one GET is all there is to see".into(),
+    });
+    let by = proxy.map(|proxy| format!("through the proxy {proxy}")).or(spared);
+    let notes = by.into_iter().chain(deep).collect();
     let policy = Policy { method: write, ..policy };
     Ok(Plan { probe, partner: operation.partner.clone(), policy, notes, warnings: way.warnings })
-}
-
-/// Refuses what the contract names and this version does not do.
-fn refuse_unbuilt(args: &ProbeArgs) -> Result<(), Failure> {
-    let given = [("--deep", args.deep), ("--max-attempts", args.max_attempts.is_some())];
-    match given.iter().find(|(_, given)| *given) {
-        Some((flag, _)) => {
-            Err(Failure::usage(format!("{flag} of `abide probe` is not built yet"))
-                .hint("leave it out: one probe is made"))
-        }
-        None => Ok(()),
-    }
 }
 
 /// Returns the one request, as `send` would build it.

@@ -76,7 +76,8 @@ pub fn run(mut plan: Plan, pace: Pace, args: &ProbeArgs, session: &Session) -> R
                 let (partner, started) = (plan.partner.as_str(), now.wall);
                 let send = forecast_of(&plan, &seen);
                 let send = send.as_deref();
-                line(&Document::new(&Probed { partner, started, seen: &seen, found: &found, send }))
+                let probed = Probed { partner, started, seen: &seen, found: &found, attempts: &[], send };
+                line(&Document::new(&probed))
             }
         };
         session.print(&text)?;

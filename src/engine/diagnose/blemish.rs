@@ -5,7 +5,7 @@ use super::code::Code;
 use super::judgement::Judgement;
 use super::observations::{Address, Observations};
 use super::past::Usual;
-use crate::engine::exchange::{Answer, Outcome, Stages};
+use crate::engine::exchange::{Answer, Exchange, Fault, Limit, Outcome, Stage, Stages};
 use crate::engine::units::{counted, show_rounded};
 use crate::engine::verdict::Side;
 use std::time::Duration;
@@ -24,6 +24,8 @@ const RATE_TIMES: u64 = 10;
 pub(super) fn all(seen: &Observations) -> Vec<Judgement> {
     let found = [
         dead_addresses(seen),
+        differing_addresses(seen),
+        differing_send(seen),
         slow_network(seen),
         slow_server(seen),
         slow_body(seen),
@@ -44,11 +46,7 @@ pub(super) fn all(seen: &Observations) -> Vec<Judgement> {
 
 /// Rule 7: some addresses fail where others do not.
 fn dead_addresses(seen: &Observations) -> Option<Judgement> {
-    let failed = |address: &&Address| {
-        let dead = address.connect.as_ref().is_some_and(|connect| connect.outcome.is_err());
-        dead || address.tls.as_ref().is_some_and(|tls| tls.outcome.is_err())
-    };
-    let dead: Vec<&Address> = seen.addresses.iter().filter(failed).collect();
+    let dead: Vec<&Address> = seen.addresses.iter().filter(|address| address.has_failed()).collect();
     let works = seen.answer().is_some() || dead.len() < seen.addresses.len();
     // That this machine has no way for a family of addresses says nothing of the partner.
     let theirs: Vec<&&Address> = dead.iter().filter(|address| !is_ours(address)).collect();
@@ -72,6 +70,52 @@ fn dead_addresses(seen: &Observations) -> Option<Judgement> {
         .fact("the others work");
     let dead_v6 = theirs.iter().all(|address| address.addr.is_ipv6());
     Some(if dead_v6 { judgement.note("all of them are IPv6: perhaps only the way there is broken") } else { judgement })
+}
+
+/// Some addresses got a request of their own, and did not answer it as the first did.
+fn differing_addresses(seen: &Observations) -> Option<Judgement> {
+    let first = seen.answer()?;
+    let replies = seen.addresses.iter().filter_map(|address| Some((address, address.reply.as_deref()?)));
+    let differ = replies.filter(|(_, reply)| !is_alike(first.status, reply) && !is_cut_by_us(reply));
+    let told: Vec<String> = differ.map(|(address, reply)| format!("{} {}", address.addr, came_of(reply))).collect();
+    if told.is_empty() {
+        return None;
+    }
+    let asked = seen.asked_address().map_or("the first".into(), |address| address.addr.to_string());
+    Some(
+        Judgement::degraded(Code::AddressDiffers, Side::Theirs)
+            .fact(told.join(", "))
+            .fact(format!("{asked} answered {}", first.status)),
+    )
+}
+
+/// Returns whether an answer means what one with `status` means: both good, or both the same.
+fn is_alike(status: u16, exchange: &Exchange) -> bool {
+    match &exchange.outcome {
+        Outcome::Answered(answer) => answer.status == status || (answer.status / 100, status / 100) == (2, 2),
+        Outcome::Unanswered { .. } => false,
+    }
+}
+
+/// Returns whether nothing but our own deadline ended it: it says nothing then.
+fn is_cut_by_us(exchange: &Exchange) -> bool {
+    matches!(exchange.outcome, Outcome::Unanswered { fault: Fault::TimedOut(Limit::Deadline | Limit::Attempt), .. })
+}
+
+/// Returns what came of a request: `answered 503`, or `did not answer: the TLS handshake failed`.
+fn came_of(exchange: &Exchange) -> String {
+    match &exchange.outcome {
+        Outcome::Answered(answer) => format!("answered {}", answer.status),
+        Outcome::Unanswered { stage, .. } => format!("did not answer: {} failed", stage.words()),
+    }
+}
+
+/// Returns what `send` got where the probe got something else, both by answers.
+fn differing_send(seen: &Observations) -> Option<Judgement> {
+    let (first, second) = (seen.answer()?, seen.second_pass.as_ref()?);
+    let status = seen.second_status().filter(|_| !is_alike(first.status, second))?;
+    let words = format!("the probe got {}, and the way of `send` {status} a moment later", first.status);
+    Some(Judgement::degraded(Code::SendDiffers, Side::Unclear).fact(words))
 }
 
 fn is_ours(address: &Address) -> bool {
@@ -213,9 +257,16 @@ pub(super) fn send_fails(seen: &Observations) -> Option<Judgement> {
     let second = seen.second_pass.as_ref()?;
     let Outcome::Unanswered { stage, .. } = second.outcome else { return None };
     let first = seen.answer()?;
+    // An address that is dead for both is no difference.
+    let is_dead = seen.addresses.iter().any(|address| Some(address.addr) == second.addr && address.has_failed());
+    if is_dead || is_cut_by_us(second) {
+        return None;
+    }
     let (code, side) = match super::setup::through_proxy(second) {
         Some(Code::ProxyBeyond) => (Code::ProxyBeyond, Side::Theirs),
         Some(code) => (code, Side::Configuration),
+        // A request that left may have met a partner that fails now and then.
+        None if stage >= Stage::Write => (Code::SendFails, Side::Unclear),
         None => (Code::SendFails, Side::Ours),
     };
     let proxy = seen.proxy.as_ref().map(super::setup::in_effect);

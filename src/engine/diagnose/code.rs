@@ -202,6 +202,12 @@ codes! {
         "run `abide probe URL`";
     AddressDead = "tcp.dead_address", "the partner works, and some of its addresses do not",
         "report the dead addresses to the partner";
+    AddressDiffers = "http.address_differs", "the partner works, and not all of its addresses answer alike",
+        "report it to the partner, with the addresses and what each of them answers";
+    SendDiffers = "send.path_differs", "the way that `send` takes gets another answer than the probe",
+        "run it again: a partner that changes its mind looks the same; then compare what `-v` shows of both";
+    Intermittent = "probe.intermittent", "the partner works, and an earlier attempt of this probe failed",
+        "report it to the partner, and expect `send` to need more than one attempt";
     KeepAliveRace = "http.keep_alive", "the partner closes kept connections under our requests",
         "send each request on a connection of its own, as `send` does";
     SlowServer = "slow.server", "the partner's answer takes longer than usual, and the network is as usual",

@@ -27,6 +27,8 @@ pub struct Observations {
     pub addresses: Vec<Address>,
     /// What came of the one request; `None` where it was not sent, and nothing was tried in its place.
     pub exchange: Option<Exchange>,
+    /// How many requests left, or may have; with `--deep` more than one.
+    pub requests: u32,
     /// How far the partner's clock is from ours.
     pub skew: Option<Skew>,
     /// What became of the connection after the answer; looked at with `--deep` only.
@@ -127,12 +129,20 @@ pub struct Address {
     pub before: Option<Before>,
     /// The smallest round trip that was ever seen to it.
     pub smallest_rtt: Option<Duration>,
+    /// What came of a request of its own; with `--deep`, and not on the address that got the one request.
+    pub reply: Option<Box<Exchange>>,
 }
 
 impl Address {
     /// Returns an address of which nothing is known.
     pub fn new(addr: SocketAddr) -> Address {
-        Address { addr, connect: None, tls: None, tcp: None, before: None, smallest_rtt: None }
+        Address { addr, connect: None, tls: None, tcp: None, before: None, smallest_rtt: None, reply: None }
+    }
+
+    /// Returns whether it was dialled, and the connection or the handshake failed.
+    pub fn has_failed(&self) -> bool {
+        let dead = self.connect.is_some_and(|connect| connect.outcome.is_err());
+        dead || self.tls.as_ref().is_some_and(|tls| tls.outcome.is_err())
     }
 
     /// Returns whether the TCP connection came about.
@@ -148,6 +158,16 @@ pub struct KeepAlive {
     pub reused: Option<bool>,
     /// How long the partner kept the idle connection before it closed it; `None` also where it outlasted the watch.
     pub idle_close: Option<Duration>,
+    /// How long the idle connection was watched.
+    pub watched: Option<Duration>,
+}
+
+/// Returns the status of an answer; `None` where none came.
+fn status(exchange: &Exchange) -> Option<u16> {
+    match &exchange.outcome {
+        Outcome::Answered(answer) => Some(answer.status),
+        Outcome::Unanswered { .. } => None,
+    }
 }
 
 impl Observations {
@@ -157,6 +177,18 @@ impl Observations {
             Outcome::Answered(answer) => Some(answer),
             Outcome::Unanswered { .. } => None,
         }
+    }
+
+    /// Returns the status that the way of `send` got; `None` where it was not tried, or got no answer.
+    pub fn second_status(&self) -> Option<u16> {
+        status(self.second_pass.as_ref()?)
+    }
+
+    /// Returns the status with which an address answered, where it got a request.
+    pub fn status_of(&self, address: &Address) -> Option<u16> {
+        let is_asked = || self.asked_address().is_some_and(|asked| asked.addr == address.addr);
+        let exchange = address.reply.as_deref().or_else(|| self.exchange.as_ref().filter(|_| is_asked()));
+        status(exchange?)
     }
 
     /// Returns the stage at which the one request failed, and why, where no answer came.

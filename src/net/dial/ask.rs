@@ -10,8 +10,9 @@ use crate::engine::exchange::{Headers, Stage};
 use crate::engine::operation::Header;
 use crate::net::attempt::{Carried, carry_by};
 use crate::net::fault::Failure;
+use crate::net::marks::Marks;
 use crate::net::request::Outgoing;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, HOST, HeaderValue};
 use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
@@ -22,6 +23,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
 /// What is asked. It has no body.
@@ -41,11 +43,91 @@ pub(super) struct Asked {
     /// What the kernel knew at the end, before the connection was closed.
     pub tcp: Option<Tcp>,
     pub took: Duration,
+    /// The connection, where it may carry another request.
+    pub kept: Option<Kept>,
 }
 
+impl Asked {
+    fn nothing_sent(failure: Failure, tcp: Option<Tcp>, started: Instant) -> Asked {
+        let carried = Carried::nothing_sent(Stage::Write, failure);
+        Asked { carried, tcp, took: started.elapsed(), kept: None }
+    }
+}
+
+/// A connection that carried a request and its whole answer. Dropping it closes it.
+#[derive(Debug)]
+pub struct Kept {
+    sender: SendRequest<Body>,
+    /// Moves the bytes until the connection ends.
+    pump: Pump,
+    socket: Socket,
+    last_look: LastLook,
+}
+
+/// What the kernel knew of a socket before it was shut down.
+type LastLook = Arc<Mutex<Option<Tcp>>>;
+
+/// A task that ends with its owner, so that nothing more leaves then.
+#[derive(Debug)]
+struct Pump(JoinHandle<hyper::Result<()>>);
+
+impl Drop for Pump {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Kept {
+    /// Lets the connection notice that the partner has closed it. Returns whether it may carry another request.
+    pub async fn is_open(&mut self) -> bool {
+        for _ in 0..TURNS {
+            tokio::task::yield_now().await;
+        }
+        !self.pump.0.is_finished() && !self.sender.is_closed()
+    }
+
+    /// Waits until the partner closes the idle connection, and returns how long that took; `None` where `limit` is
+    /// over before.
+    pub async fn closed(&mut self, limit: Duration) -> Option<Duration> {
+        let started = Instant::now();
+        // However it ends: it is over.
+        timeout_at(started + limit, &mut self.pump.0).await.ok().map(|_| started.elapsed())
+    }
+}
+
+/// So often the tasks of a connection get their turn before it counts as idle: an answer and what comes with it are
+/// read in two or three.
+const TURNS: usize = 8;
+
+/// Sends one request over a connection that was dialled.
 pub(super) async fn ask(line: Connection, asking: Asking<'_>, limits: Limits, settings: &DialSettings) -> Asked {
     let started = Instant::now();
-    let Connection { stream, socket, marks: dialled } = line;
+    let Connection { stream, socket, marks } = line;
+    let last_look = LastLook::default();
+    let stream = Looked { stream, socket, seen: Arc::clone(&last_look) };
+    match http1::handshake::<_, Body>(TokioIo::new(stream)).await {
+        Ok((sender, connection)) => {
+            let kept = Kept { sender, pump: Pump(tokio::spawn(connection)), socket, last_look };
+            over(kept, asking, limits, settings, |own| own.on_the_connection_of(&marks)).await
+        }
+        Err(error) => Asked::nothing_sent(Failure::of_connection(&error, &marks.progress()), socket.look(), started),
+    }
+}
+
+/// Sends one more request over a connection that carried one.
+pub(super) async fn ask_again(kept: Kept, asking: Asking<'_>, limits: Limits, settings: &DialSettings) -> Asked {
+    over(kept, asking, limits, settings, |_| ()).await
+}
+
+/// Sends a request over a connection that stands. `mark` tells its marks where it comes from.
+async fn over(
+    mut kept: Kept,
+    asking: Asking<'_>,
+    limits: Limits,
+    settings: &DialSettings,
+    mark: impl FnOnce(&Marks),
+) -> Asked {
+    let started = Instant::now();
     let question = Question { method: asking.method, url: asking.url, headers: asking.headers, limits };
     let built = Outgoing::question(&question).and_then(|outgoing| {
         let (request, marks) = outgoing.parts();
@@ -53,44 +135,30 @@ pub(super) async fn ask(line: Connection, asking: Asking<'_>, limits: Limits, se
     });
     let (request, marks) = match built {
         Ok(built) => built,
-        Err(failure) => {
-            let carried = Carried::nothing_sent(Stage::Write, failure);
-            return Asked { carried, tcp: socket.look(), took: started.elapsed() };
-        }
+        Err(failure) => return Asked::nothing_sent(failure, kept.socket.look(), started),
     };
-    marks.on_the_connection_of(&dialled);
-    let last_look = Arc::new(Mutex::new(None));
-    let stream = Looked { stream, socket, seen: Arc::clone(&last_look) };
-    let shaken = http1::handshake::<_, Body>(TokioIo::new(stream)).await;
-    let (mut sender, connection) = match shaken {
-        Ok(shaken) => shaken,
-        Err(error) => {
-            let failure = Failure::of_connection(&error, &marks.progress());
-            let carried = Carried::nothing_sent(Stage::Write, failure);
-            return Asked { carried, tcp: socket.look(), took: started.elapsed() };
-        }
-    };
-    // It is ended below, after nothing more may leave.
-    let pump = tokio::spawn(connection);
+    mark(&marks);
     let sending = async {
-        let response = sender.send_request(request).await?;
+        kept.sender.ready().await?;
+        let response = kept.sender.send_request(request).await?;
         let (parts, body) = response.into_parts();
         Ok(Response::from(hyper::Response::from_parts(parts, Body::wrap(body))))
     };
     let failure = |error: hyper::Error, progress: &_| Failure::of_connection(&error, progress);
     let wall = settings.wall;
     let carried = carry_by(sending, &marks, failure, limits, settings.answer_max_bytes, || wall.now()).await;
-    let seen = *last_look.lock().expect("no holder of this lock panics");
-    let tcp = socket.look().or(seen);
-    pump.abort();
-    Asked { carried, tcp, took: started.elapsed() }
+    let seen = *kept.last_look.lock().expect("no holder of this lock panics");
+    let tcp = kept.socket.look().or(seen);
+    // Else it ends here, after which nothing more may leave.
+    let kept = Some(kept).filter(|_| carried.clean);
+    Asked { carried, tcp, took: started.elapsed(), kept }
 }
 
 /// A stream that looks at its socket before it is shut down: afterwards the kernel knows it no more.
 struct Looked {
     stream: Box<dyn Stream>,
     socket: Socket,
-    seen: Arc<Mutex<Option<Tcp>>>,
+    seen: LastLook,
 }
 
 impl AsyncRead for Looked {

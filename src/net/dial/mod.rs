@@ -26,7 +26,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::Instant;
 
-pub use ask::Asking;
+pub use ask::{Asking, Kept};
 
 /// What a [`Dialler`] needs to know.
 #[derive(Clone, Debug)]
@@ -123,24 +123,48 @@ impl Dialler {
         Dialled { address, line: stream.map(|stream| Connection { stream, socket, marks }), error }
     }
 
-    /// Sends one request over a connection, and adds to `address` what became of the connection.
-    pub async fn ask(&self, address: &mut Address, line: Connection, asking: Asking<'_>, limits: Limits) -> Exchange {
-        let Asked { carried, tcp, took } = ask::ask(line, asking, limits, &self.settings).await;
-        address.tcp = tcp;
-        let mut stages = carried.stages;
+    /// Sends one request over a connection, and adds to `address` what became of the connection; which is returned where
+    /// it may carry another request.
+    pub async fn ask(
+        &self,
+        address: &mut Address,
+        line: Connection,
+        asking: Asking<'_>,
+        limits: Limits,
+    ) -> (Exchange, Option<Kept>) {
+        let asked = ask::ask(line, asking, limits, &self.settings).await;
+        address.tcp = asked.tcp;
+        let (mut exchange, kept) = self.exchange(asked, address.addr);
         let micros = |time: Option<Duration>| time.map(super::attempt::micros);
-        stages.connect_us = micros(address.connect.and_then(|connect| connect.took));
-        stages.tls_us = micros(address.tls.as_ref().and_then(|tls| tls.took));
+        exchange.stages.connect_us = micros(address.connect.and_then(|connect| connect.took));
+        exchange.stages.tls_us = micros(address.tls.as_ref().and_then(|tls| tls.took));
+        (exchange, kept)
+    }
+
+    /// Sends one more request over a connection to `addr` that carried one.
+    pub async fn ask_again(
+        &self,
+        addr: SocketAddr,
+        kept: Kept,
+        asking: Asking<'_>,
+        limits: Limits,
+    ) -> (Exchange, Option<Kept>) {
+        self.exchange(ask::ask_again(kept, asking, limits, &self.settings).await, addr)
+    }
+
+    fn exchange(&self, asked: Asked, addr: SocketAddr) -> (Exchange, Option<Kept>) {
+        let Asked { carried, took, kept, .. } = asked;
         let error = carried.failure.filter(|failure| !failure.words.is_empty());
-        Exchange {
+        let exchange = Exchange {
             outcome: carried.outcome,
-            stages,
+            stages: carried.stages,
             took,
-            addr: Some(address.addr),
+            addr: Some(addr),
             via: Via::Direct,
             error: error.map(|failure: Failure| failure.masked(&self.settings.mask)),
             at: carried.head_at.unwrap_or_else(|| self.settings.wall.now()),
-        }
+        };
+        (exchange, kept)
     }
 
     /// Reads the partner's clock over a connection whose certificate nobody looks at: one HEAD without credentials, on

@@ -45,9 +45,9 @@ fn row(seen: &Observations, address: &Address) -> String {
         Some(tls) if tls.outcome.is_err() => "fails".into(),
         tls => time(tls.as_ref().and_then(|tls| tls.took)),
     };
-    let is_asked = seen.asked_address().is_some_and(|asked| asked.addr == address.addr);
-    let answer = match (is_asked, seen.answer()) {
-        (true, Some(answer)) => answer.status.to_string(),
+    let is_asked = address.reply.is_some() || seen.asked_address().is_some_and(|asked| asked.addr == address.addr);
+    let answer = match (is_asked, seen.status_of(address)) {
+        (true, Some(status)) => status.to_string(),
         (true, None) => "none".into(),
         (false, _) => "-".into(),
     };

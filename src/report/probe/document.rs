@@ -1,11 +1,12 @@
 //! What a probe found, for machines.
 
 use super::Probed;
+use abide::engine::diagnose::Diagnosis;
 use abide::engine::diagnose::code::Code;
 use abide::engine::diagnose::names::{Question, Rcode, Reply};
 use abide::engine::diagnose::observations::{Address, Observations, ProxySource};
 use abide::engine::diagnose::past::Usual;
-use abide::engine::exchange::Ending;
+use abide::engine::exchange::{Ending, Outcome, Stage};
 use abide::engine::gateway::shown;
 use abide::engine::moment::Timestamp;
 use serde::Serialize;
@@ -31,7 +32,10 @@ pub struct Document<'a> {
     tls: Option<Tls<'a>>,
     http: Option<Http>,
     clock: Option<Clock>,
+    requests: u32,
+    attempts: Vec<Attempt>,
     keep_alive: Option<KeepAlive>,
+    send_path: Option<SendPath>,
     history: History,
 }
 
@@ -60,6 +64,23 @@ struct Verdict<'a> {
     next: &'a [String],
     retry_after_ms: Option<u64>,
     leaves_doubt: bool,
+}
+
+/// What one attempt of the probe found.
+#[derive(Debug, Serialize)]
+struct Attempt {
+    side: &'static str,
+    code: Code,
+    standing: &'static str,
+}
+
+/// What the request got by the way that `send` takes; null without `--deep`.
+#[derive(Debug, Serialize)]
+struct SendPath {
+    addr: Option<SocketAddr>,
+    status: Option<u16>,
+    failed_stage: Option<Stage>,
+    took_us: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -96,6 +117,8 @@ struct Tried<'a> {
     tls_us: Option<u64>,
     tls_ok: Option<bool>,
     alert: Option<&'a str>,
+    /// With which status it answered; null where it was not asked, or did not answer.
+    status: Option<u16>,
     tcp: Option<Tcp>,
 }
 
@@ -149,6 +172,7 @@ struct Clock {
 struct KeepAlive {
     reused: Option<bool>,
     idle_close_us: Option<u64>,
+    watched_us: Option<u64>,
 }
 
 /// Of whole attempts.
@@ -202,14 +226,19 @@ impl<'a> Document<'a> {
             also: also.map(|also| Also { side: also.side.name(), code: also.code, because: &also.because }).collect(),
             send: probed.send,
             stages: stages(seen),
-            addresses: seen.addresses.iter().map(tried).collect(),
+            addresses: seen.addresses.iter().map(|address| tried(seen, address)).collect(),
             dns: seen.names.replies.iter().map(asked).collect(),
             tls: tls(seen),
             http: http(seen),
             clock: seen.skew.map(|skew| Clock { ahead_ms: skew.ahead_ms, uncertainty_us: micros(skew.uncertainty) }),
-            keep_alive: seen
-                .keep_alive
-                .map(|kept| KeepAlive { reused: kept.reused, idle_close_us: kept.idle_close.map(micros) }),
+            requests: seen.requests,
+            attempts: attempts(probed),
+            keep_alive: seen.keep_alive.map(|kept| KeepAlive {
+                reused: kept.reused,
+                idle_close_us: kept.idle_close.map(micros),
+                watched_us: kept.watched.map(micros),
+            }),
+            send_path: send_path(seen),
             history: history(seen),
         }
     }
@@ -256,7 +285,23 @@ fn stages(seen: &Observations) -> Stages {
     }
 }
 
-fn tried(address: &Address) -> Tried<'_> {
+fn attempts(probed: &Probed<'_>) -> Vec<Attempt> {
+    let all = if probed.attempts.is_empty() { std::slice::from_ref(probed.found) } else { probed.attempts };
+    let attempt =
+        |found: &Diagnosis| Attempt { side: found.side_name(), code: found.code, standing: found.standing.name() };
+    all.iter().map(attempt).collect()
+}
+
+fn send_path(seen: &Observations) -> Option<SendPath> {
+    let exchange = seen.second_pass.as_ref()?;
+    let failed_stage = match exchange.outcome {
+        Outcome::Unanswered { stage, .. } => Some(stage),
+        Outcome::Answered(_) => None,
+    };
+    Some(SendPath { addr: exchange.addr, status: seen.second_status(), failed_stage, took_us: micros(exchange.took) })
+}
+
+fn tried<'a>(seen: &Observations, address: &'a Address) -> Tried<'a> {
     let (connect, tls) = (address.connect, address.tls.as_ref());
     Tried {
         addr: address.addr,
@@ -268,6 +313,7 @@ fn tried(address: &Address) -> Tried<'_> {
         tls_us: tls.and_then(|tls| tls.took).map(micros),
         tls_ok: tls.map(|tls| tls.outcome.is_ok()),
         alert: tls.and_then(|tls| tls.alert.as_deref()),
+        status: seen.status_of(address),
         tcp: address.tcp.map(|tcp| Tcp {
             rtt_us: tcp.rtt.map(micros),
             resent: tcp.resent,

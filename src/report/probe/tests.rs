@@ -113,7 +113,19 @@ fn well() -> Observations {
     let answer = Answer { status: 200, headers, body: b"{\"ok\":true}".to_vec(), ending: Ending::Complete };
     seen.exchange = Some(exchange(Outcome::Answered(answer), Some(180_000), ms(233)));
     seen.past.whole = Some(Usual { p50: ms(200), p99: ms(900) });
-    seen.keep_alive = Some(KeepAlive { reused: Some(true), idle_close: Some(ms(5_000)) });
+    seen.keep_alive = Some(KeepAlive { reused: Some(true), idle_close: Some(ms(5_000)), watched: Some(ms(5_000)) });
+    seen
+}
+
+/// The same with `--deep`.
+fn deep() -> Observations {
+    let mut seen = Observations { requests: 5, ..well() };
+    let reply = |status| {
+        let answer = Answer { status, headers: Headers::default(), body: vec![], ending: Ending::Complete };
+        exchange(Outcome::Answered(answer), Some(170_000), ms(171))
+    };
+    seen.addresses.push(Address { reply: Some(Box::new(reply(503))), ..works(11) });
+    seen.second_pass = Some(reply(200));
     seen
 }
 
@@ -130,7 +142,7 @@ const SEND: &str = "in doubt, no protecting key: would ask the status endpoint f
 
 fn with<T>(seen: &Observations, send: Option<&str>, then: impl FnOnce(&Probed<'_>) -> T) -> T {
     let found = diagnose(seen);
-    then(&Probed { partner: "partner-a", started: at(), seen, found: &found, send })
+    then(&Probed { partner: "partner-a", started: at(), seen, found: &found, attempts: &[], send })
 }
 
 fn screen_of(seen: &Observations, send: Option<&str>, width: usize) -> String {
@@ -153,6 +165,21 @@ fn a_partner_that_works() {
 }
 
 #[test]
+fn a_partner_that_was_looked_at_deeply() {
+    insta::assert_snapshot!(screen_of(&deep(), None, 100));
+    let json = with(&deep(), None, |probed| json::line(&Document::new(probed)));
+    let document: serde_json::Value = serde_json::from_str(&json).expect("a document");
+    let of_address = |at: usize| &document["addresses"][at]["status"];
+    assert_eq!((&document["requests"], of_address(0), of_address(1)), (&5.into(), &200.into(), &503.into()));
+    let send = serde_json::json!({
+        "addr": "203.0.113.10:443", "status": 200, "failed_stage": null, "took_us": 171_000
+    });
+    assert_eq!(document["send_path"], send);
+    let kept = serde_json::json!({"reused": true, "idle_close_us": 5_000_000, "watched_us": 5_000_000});
+    assert_eq!(document["keep_alive"], kept);
+}
+
+#[test]
 fn a_name_that_does_not_exist() {
     insta::assert_snapshot!(screen_of(&unknown_name(), None, 80));
 }
@@ -171,7 +198,8 @@ fn what_is_unknown_is_null_in_the_document() {
     let line = with(&Observations::default(), None, |probed| json::line(&Document::new(probed)));
     assert!(line.contains(r#""stages":{"resolve_us":null,"#), "{line}");
     assert!(line.contains(r#""tls":null,"http":null,"clock":null,"keep_alive":null"#), "{line}");
-    let document: serde_json::Value = serde_json::from_str(&line).expect("a document");
+    let mut document: serde_json::Value = serde_json::from_str(&line).expect("a document");
+    assert_eq!(document["requests"].take(), 0, "that none was made is known");
     assert_eq!(numbers(&document), 0, "{line}");
 }
 
@@ -247,7 +275,8 @@ fn no_screen_is_longer_than_24_lines_or_wider_than_asked() {
             let mut found = diagnose(&seen);
             found.because = vec![long.clone(), "x".repeat(500)];
             found.next = vec![long.clone()];
-            let probed = Probed { partner: &long, started: at(), seen: &seen, found: &found, send: Some(&long) };
+            let (started, send) = (at(), Some(&*long));
+            let probed = Probed { partner: &long, started, seen: &seen, found: &found, attempts: &[], send };
             let screen = screen(&probed, Paint::Plain, width);
             let widest = screen.lines().map(|line| line.chars().count()).max().unwrap_or(0);
             assert!(widest <= width.clamp(60, 120), "{screen}");

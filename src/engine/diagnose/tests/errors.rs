@@ -49,8 +49,8 @@ const SLUGS: &str = "
     http.edge_denied http.edge_error http.gateway http.unavailable http.rate_limited http.server_error
     http.request_timeout http.unauthorized http.blocked http.forbidden http.switched http.redirect_loop
     http.redirect_https http.redirect_http http.redirect http.captive_portal http.html http.body_cut http.body_stalled
-    send.path_fails probe.deadline probe.incomplete probe.nothing tcp.dead_address http.keep_alive slow.server
-    slow.network net.loss slow.resolve slow.connect slow.tls slow.body tls.expires_soon http.client_error ok
+    send.path_fails probe.deadline probe.incomplete probe.nothing tcp.dead_address http.address_differs
+    send.path_differs probe.intermittent http.keep_alive slow.server slow.network net.loss slow.resolve slow.connect slow.tls slow.body tls.expires_soon http.client_error ok
 ";
 
 #[test]

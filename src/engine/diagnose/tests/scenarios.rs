@@ -150,7 +150,7 @@ fn twelve() -> Vec<Scenario> {
 fn extras() -> Vec<Scenario> {
     let looped = answered(302, &[("location", "/health")], "");
     let raced = change(well(), |seen| {
-        seen.keep_alive = Some(KeepAlive { reused: Some(false), idle_close: Some(ms(1_000)) });
+        seen.keep_alive = Some(KeepAlive { reused: Some(false), idle_close: Some(ms(1_000)), ..KeepAlive::default() });
     });
     let second_fails = unanswered(Fault::ProxyUnreachable, None).exchange;
     vec![

@@ -179,7 +179,7 @@ fn any_setting() -> impl Strategy<Value = Observations> {
             seen.past.whole = usual;
             seen.past.rtt = time;
             seen.past.body_rate = Some(u64::MAX);
-            seen.keep_alive = known.then_some(KeepAlive { reused: Some(false), idle_close: time });
+            seen.keep_alive = known.then_some(KeepAlive { reused: Some(false), idle_close: time, watched: time });
             seen
         },
     )
