@@ -254,6 +254,13 @@ impl Core {
         self.state.lock().expect("nothing panics while it holds the state")
     }
 
+    /// Returns whether the path still names the file that was read.
+    pub fn is_current(&self, state: &State) -> bool {
+        let there = std::fs::metadata(self.place.ledger()).map(|found| stat_of(&found).identity);
+        let ours = state.journal.disk().stat().map(|found| found.identity);
+        there.ok().zip(ours.ok()).is_some_and(|(there, ours)| there == ours)
+    }
+
     /// Opens the file anew where the path names another one: a compaction, or an editor that saved a copy.
     fn follow(&self, state: &mut State) -> Result<(), StoreError> {
         let replaced = || StoreError::Replaced { path: self.place.ledger().into() };

@@ -58,6 +58,10 @@ fn write(core: &Core, state: &mut State, effort: Effort) -> Result<bool, Trouble
     let folder = core.place().index();
     make_folder(&folder)?;
     let Some(_upkeep) = core.locks().try_upkeep()? else { return Ok(false) };
+    if !core.is_current(state) {
+        // The file that a compaction has put there has an index of its own.
+        return Ok(false);
+    }
     let journal = &mut state.journal;
     let news = news(journal)?;
     let content = journal.index().content(news.payloads, news.listed);
