@@ -11,6 +11,7 @@ use abide::store::StoreError;
 use abide::store::jsonl::{
     Compacted, Effort, Found, Options, Retention, Which, Worth, compact, verify, worth_compacting,
 };
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::time::Duration;
@@ -214,6 +215,47 @@ fn an_older_copy_from_before_a_compaction_is_refused() {
     fs::remove_file(house.path()).expect("removes");
     fs::write(house.path(), old).expect("writes");
     assert!(matches!(house.refusal("k2"), StoreError::LostEnd { .. }));
+}
+
+/// What came meanwhile was acknowledged in the old file: it counts as that in the new one, too.
+#[test]
+fn lines_that_came_meanwhile_are_not_taken_for_what_nobody_was_told_of() {
+    let house = OnDisk::new();
+    house.confirm("old");
+    let came = Cell::new(false);
+    let stop = || {
+        if !came.replace(true) {
+            house.story("new", &done(Verdict::InDoubt));
+        }
+        false
+    };
+    let older = Which::Older(&|_| kept(Duration::ZERO, None));
+    assert_eq!(compact(&house.path(), &house.options(), older, &stop).expect("compacts").operations, 1);
+    // Only the lines themselves tell what was acknowledged: this machine remembers nothing.
+    fs::remove_dir_all(house.folder.path().join("state")).expect("removes");
+    let mut bytes = house.bytes();
+    let opened = memchr::memmem::find(&bytes, br#"{"t":"opened","n":2,"#).expect("it is there");
+    bytes[opened + 60] ^= 1;
+    house.put(&bytes);
+    let refused = house.refusal("new");
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert_eq!(house.bytes(), bytes);
+}
+
+#[test]
+fn who_still_has_the_old_file_leaves_the_index_of_the_new_one_alone() {
+    let house = OnDisk::quick();
+    let mut late = house.process();
+    for at in 0..60 {
+        let name = format!("k{at}");
+        let (mut held, _) = ours(claim(&mut late, &crate::index::padded(&name, &name)));
+        append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
+    }
+    all(&house).expect("compacts");
+    let manifest = || fs::read_to_string(house.folder.path().join("ledger.jsonl.idx/MANIFEST")).expect("an index");
+    let made = manifest();
+    assert!(!late.keep_up(Effort::Whole));
+    assert_eq!(manifest(), made);
 }
 
 #[test]

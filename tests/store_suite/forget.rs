@@ -269,7 +269,7 @@ fn a_line_about_what_was_forgotten_is_missed_and_contradicts_what_comes_back() {
     };
     assert!(lines[1].contains("forgotten"));
     let without: Vec<String> = lines.iter().filter(|line| !line.contains("forgotten")).cloned().collect();
-    assert!(matches!(kinds(&text(&without))[..], [Kind::LostEnd { recorded: 1 }]));
+    assert_eq!(kinds(&text(&without)), [Kind::Missing, Kind::LostEnd { recorded: 1 }]);
     assert!(matches!(house.refusal("k3"), StoreError::LostEnd { .. }));
     for more in [text(&old[1..]), format!("{}\n", lines[1])] {
         let merged = format!("{}{more}", text(&lines));

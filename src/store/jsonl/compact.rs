@@ -190,6 +190,10 @@ impl<'a> Compaction<'a> {
         let before = self.held.journal.end();
         self.copy(middle, before)?;
         self.tell_forgotten()?;
+        if self.draft.end > self.draft.durable {
+            // The note says that all before it is durable: what is damaged there later was acknowledged.
+            self.draft.sync(place)?;
+        }
         let note = format::compacted_line(self.held.options.now, self.draft.durable);
         self.draft.line(place, &note)?;
         self.draft.sync(place)?;
