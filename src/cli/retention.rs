@@ -65,8 +65,12 @@ pub fn tidy(path: &Path, choice: &LedgerChoice, session: &Session, signals: &Sig
     if worth.len > COMPACT_MAX {
         return tell(&advice(path, worth));
     }
-    tell(&format!("compacting the ledger: about {} MiB of it are of no use any more", worth.dead >> 20));
-    match jsonl::compact(path, &options, Which::Older(&keep), &|| signals.first().is_some()) {
+    // Found out now, or every replay would read the whole ledger for it.
+    let compacted = jsonl::may_compact(path).and_then(|()| {
+        tell(&format!("compacting the ledger: about {} MiB of it are of no use any more", worth.dead >> 20));
+        jsonl::compact(path, &options, Which::Older(&keep), &|| signals.first().is_some())
+    });
+    match compacted {
         // Another process does it.
         Ok(_) | Err(StoreError::Compacting { .. }) => {}
         Err(error) => session.screen.warn(&format!("the ledger could not be made shorter: {error}")),

@@ -111,6 +111,17 @@ pub fn compact(
     Ok(compacted)
 }
 
+/// Refuses at once what [`compact`] refuses once it has read everything and found something to do.
+///
+/// # Errors
+/// [`StoreError::Linked`] and [`StoreError::NoSpace`] as there; the file is missing or cannot be looked at.
+pub fn may_compact(path: &Path) -> Result<(), StoreError> {
+    let place = Place::find(path)?;
+    let file = place.open_to_read()?;
+    let found = file.metadata().map_err(|error| failed("look at", place.ledger(), error))?;
+    refuse_without_room(&place, &file, found.len())
+}
+
 /// The new file never needs more than the old one.
 fn refuse_without_room(place: &Place, file: &File, len: u64) -> Result<(), StoreError> {
     let found = file.metadata().map_err(|error| failed("look at", place.ledger(), error))?;

@@ -32,7 +32,9 @@ mod upkeep;
 pub use accept::{Accepted, accept_loss};
 pub use check::verify;
 pub use claim::JsonlClaim;
-pub use compact::{COMPACT_MAX, COMPACT_MIN, Compacted, Keep, Retention, Which, Worth, compact, worth_compacting};
+pub use compact::{
+    COMPACT_MAX, COMPACT_MIN, Compacted, Keep, Retention, Which, Worth, compact, may_compact, worth_compacting,
+};
 pub use finding::{Finding, Kind, Remedy, Verified};
 pub use index::Effort;
 pub use reader::{Found, Reader};
