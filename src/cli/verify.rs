@@ -108,7 +108,9 @@ fn next(verified: &Verified, ledger: Option<&Path>) -> Option<String> {
 
 fn repair_words(repaired: &Repaired) -> String {
     let mut lines = Vec::new();
-    if let Some((from, to)) = repaired.rewritten {
+    if repaired.rewritten.is_some_and(|(from, to)| from == to) {
+        lines.push("the names of its files were synced again".into());
+    } else if let Some((from, to)) = repaired.rewritten {
         let checked = match repaired.read_back {
             true => "read back from the disk",
             false => "not read back: this file system reads through its cache only",

@@ -298,8 +298,9 @@ fn a_watermark_tells_what_was_durable() {
         })
         .collect();
     let watermarks: Vec<u64> = lines.iter().map(watermark).collect();
-    // Header, opened, started (synced), settled (synced by its process), opened of a process that knows the record.
-    assert_eq!(watermarks, [0, 0, 0, ends[2], ends[2]]);
+    // Header (synced), opened, started (synced), settled (synced by its process), opened of a process that knows the
+    // record.
+    assert_eq!(watermarks, [0, ends[0], ends[0], ends[2], ends[2]]);
 }
 
 #[test]

@@ -2,13 +2,14 @@
 
 use super::disk::{stat_of, write_all};
 use super::files;
-use super::place::{Place, failed, is_not_ours, make_folder, private, sync_folder};
+use super::place::{Place, failed, is_not_ours, make, make_folder_beside};
+use super::sick::sync_names;
 use crate::engine::facts::StoredBody;
 use crate::store::StoreError;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
@@ -86,24 +87,20 @@ pub fn keep(place: &Place, bytes: &[u8]) -> Result<Kept, StoreError> {
     let sha = sha256(bytes);
     let folder = place.blobs();
     let path = folder.join(&sha);
-    let file = put(&folder, &path, bytes)?;
-    sync_folder(&folder)?;
-    // Whoever made the folder may have died, or failed, before its own name was durable.
-    match sync_folder(&place.folder()) {
-        // Nobody makes anything in such a one.
-        Err(StoreError::Io { source, .. }) if is_not_ours(&source) => {}
-        synced => synced?,
-    }
+    let file = put(place, &path, bytes)?;
+    sync_names(place, &folder)?;
     Ok(Kept { body: StoredBody::Blob { sha: sha.into(), len: bytes.len() as u64 }, path, file })
 }
 
-fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<File, StoreError> {
+fn put(place: &Place, path: &Path, bytes: &[u8]) -> Result<File, StoreError> {
+    let folder = place.blobs();
     for left in (0..WRITE_TRIES).rev() {
-        make_folder(folder)?;
+        make_folder_beside(place, &folder)?;
+        name(place, &folder)?;
         if let Ok(file) = renew(path, bytes) {
             return Ok(file);
         }
-        match write(folder, path, bytes) {
+        match write(&folder, path, bytes) {
             Ok(file) => return Ok(file),
             // A compaction took the draft for that of a dead writer.
             Err(error) if error.kind() == io::ErrorKind::NotFound && left > 0 => {}
@@ -111,6 +108,20 @@ fn put(folder: &Path, path: &Path, bytes: &[u8]) -> Result<File, StoreError> {
         }
     }
     unreachable!("the last try ends in one way or the other")
+}
+
+/// Makes the name of the folder durable before the first body is put into it. Where there is one, that was done: whoever
+/// made the folder may have died, or failed, before, and then has put nothing there.
+fn name(place: &Place, folder: &Path) -> Result<(), StoreError> {
+    let mut names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    if names.any(|name| name.to_str().is_some_and(|name| is_hex(name, 64))) {
+        return Ok(());
+    }
+    match sync_names(place, &place.folder()) {
+        // Nobody makes anything in such a one.
+        Err(StoreError::Io { source, .. }) if is_not_ours(&source) => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Makes a body that is there already durable: the process that put it there may not have synced it yet.
@@ -127,7 +138,7 @@ fn renew(path: &Path, bytes: &[u8]) -> io::Result<File> {
 
 fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<File> {
     let draft = folder.join(format!("{:016x}{DRAFT}", fastrand::u64(..)));
-    let written = files::open(private(OpenOptions::new().write(true).create_new(true)), &draft).and_then(|file| {
+    let written = make(&draft, folder).and_then(|file| {
         write_all(&file, bytes, 0)?;
         files::sync_all(&file)?;
         files::rename(&draft, path)?;
@@ -165,8 +176,11 @@ pub fn all(place: &Place) -> Result<BTreeSet<Box<str>>, StoreError> {
     Ok(names)
 }
 
+fn is_hex(text: &str, len: usize) -> bool {
+    text.len() == len && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+}
+
 fn is_ours(name: &str) -> bool {
-    let is_hex = |text: &str, len| text.len() == len && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     is_hex(name, 64) || name.strip_suffix(DRAFT).is_some_and(|number| is_hex(number, 16))
 }
 

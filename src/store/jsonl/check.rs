@@ -39,7 +39,9 @@ pub fn verify(path: &Path, options: &Options) -> Result<Verified, StoreError> {
     let disk: Arc<dyn Disk> = Arc::new(place.open_to_read()?);
     let locks = Locks::open_to_read(&place)?;
     if Journal::is_blank(&place, &*disk)? {
-        return Ok(Check::new(&place, None).verified(0));
+        let mut check = Check::new(&place, None);
+        check.findings.extend(super::sick::sick(&place)?);
+        return Ok(check.verified(0));
     }
     let mut check = Check::begin(&place, disk, options)?;
     // What is there is read while others write; only the end needs them to be quiet.
@@ -335,7 +337,7 @@ impl Check {
                 self.findings.push(Finding { kind, line, byte: self.at.end, len: 0, n: Some(newest), key: None });
             }
         }
-        self.findings.extend(super::repair::sick(&self.place)?);
+        self.findings.extend(super::sick::sick(&self.place)?);
         self.findings.sort_by_key(|finding| finding.byte);
         Ok(len)
     }

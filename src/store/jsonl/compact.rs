@@ -18,10 +18,11 @@ use super::files;
 use super::journal::Journal;
 use super::locks::Locks;
 use super::operations::Operations;
-use super::place::{Place, failed, sync_folder};
+use super::place::{Place, failed};
 use super::repair::append;
 use super::scan::{Next, Piece, Position, scan};
 use super::seen::Seen;
+use super::sick::sync_names;
 use super::{Effort, Jsonl, Options, blobs, upkeep};
 use crate::store::StoreError;
 use crate::store::format::{self, Envelope};
@@ -212,7 +213,7 @@ impl<'a> Compaction<'a> {
         upkeep::remove(place, locks)?;
         files::rename(&place.draft(), place.ledger())
             .map_err(|error| failed("put the new file in the place of", place.ledger(), error))?;
-        sync_folder(&place.folder())?;
+        sync_names(place, &place.folder())?;
         // What this machine remembers of the old file holds for the new one, too.
         drop(self.remember());
         Ok(before)

@@ -6,9 +6,9 @@ use super::disk::{Disk, stat_of};
 use super::group::Group;
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
-use super::place::{Place, failed, sync_folder};
-use super::repair::tell_sick;
+use super::place::{Place, failed};
 use super::seen::{Record, Seen};
+use super::sick::{is_of_the_disk, sync_name, sync_names, tell_sick};
 use crate::engine::facts::StoredBody;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{Header, VERSION};
@@ -89,13 +89,14 @@ impl Core {
         let mut journal = if blank { None } else { Some(Journal::load(&place, disk.clone())?) };
         let locks = Locks::open(&place)?;
         locks.mark(&twin, &place)?;
-        if blank {
-            begin(&place, &locks, &*disk, options)?;
-        }
+        let is_begun = blank && begin(&place, &locks, &*disk, options)?;
         let mut journal = match journal.take() {
             Some(journal) => journal,
             None => Journal::load(&place, disk)?,
         };
+        if is_begun {
+            journal.synced(journal.end());
+        }
         let mut warnings = Vec::new();
         warnings.extend(journal.attach()?.map(|why| Warning::IndexDropped { path: place.index(), why }));
         journal.read_on(Reading::Unlocked)?;
@@ -126,12 +127,18 @@ impl Core {
             state.from = record.from;
         }
         // The name of a ledger that was never compacted was made durable before its header.
-        let generation = state.journal.header().generation;
-        state.is_named = record.map_or(0, |record| record.generation) >= generation;
-        if !state.compared && record.is_none() {
-            self.see_first(state);
+        if !state.compared {
+            state.is_named = record.map_or(0, |record| record.generation) >= state.journal.header().generation;
+            if record.is_none() {
+                self.see_first(state);
+            }
         }
         state.compared = true;
+        if state.journal.is_empty() {
+            // Its writer may have died before it was durable, and lines without it would be no ledger.
+            self.refuse_sick(state)?;
+            self.sync_ourselves(state)?;
+        }
         if !damage.is_none() {
             state.warnings.extend(state.journal.mend(&damage, now)?);
         }
@@ -141,12 +148,14 @@ impl Core {
 
     /// Refuses to claim where a promise could not be held. The lock must be held and the journal up to date.
     pub fn check(&self, state: &State) -> Result<(), StoreError> {
+        self.refuse_sick(state)?;
+        state.journal.check()
+    }
+
+    fn refuse_sick(&self, state: &State) -> Result<(), StoreError> {
         let path = self.place.sick();
         let sick = state.sick || path.try_exists().map_err(|error| failed("look at", &path, error))?;
-        if sick {
-            return Err(self.sick());
-        }
-        state.journal.check()
+        if sick { Err(self.sick()) } else { Ok(()) }
     }
 
     /// Keeps room for outcomes; a file system that cannot is noted once.
@@ -175,7 +184,11 @@ impl Core {
             return Err(self.sick());
         }
         if !state.is_named {
-            sync_folder(&self.place.folder())?;
+            if let Err(error) = sync_names(&self.place, &self.place.folder()) {
+                // A disk that fails may not even take that it did.
+                state.sick = !matches!(&error, StoreError::Io { source, .. } if !is_of_the_disk(source));
+                return Err(error);
+            }
             state.is_named = true;
         }
         let end = state.journal.end();
@@ -326,9 +339,10 @@ impl Core {
 
 /// Makes a blank file a ledger: name durable first, then this machine's memory, then the header.
 ///
-/// A process that sees the header may claim at once, so nothing that a claim needs may come after it.
-fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Result<(), StoreError> {
-    place.sync_name()?;
+/// A process that sees the header may claim at once, so nothing that a claim needs may come after it. Returns whether it
+/// was done here.
+fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Result<bool, StoreError> {
+    sync_name(place)?;
     let mut waits = Waits::default();
     let _append = loop {
         if let Some(append) = locks.try_append()? {
@@ -340,7 +354,7 @@ fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Re
         }
     };
     if !Journal::is_blank(place, disk)? {
-        return Ok(());
+        return Ok(false);
     }
     let id = format!("{:032x}", fastrand::u128(..));
     // An unwritable state folder warns at the first claim.
@@ -349,7 +363,8 @@ fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Re
     {
         drop(seen.begin(Record::default()));
     }
-    Journal::begin(place, disk, &Header { v: VERSION, id: id.into(), generation: 0 }, options.now)
+    Journal::begin(place, disk, &Header { v: VERSION, id: id.into(), generation: 0 }, options.now)?;
+    Ok(true)
 }
 
 /// Opens the same file description once more: locks that are taken through one hold until both are closed.

@@ -319,6 +319,11 @@ impl Journal {
         &mut self.index
     }
 
+    /// Returns whether there is nothing but the header.
+    pub fn is_empty(&self) -> bool {
+        self.at.end == self.start.end
+    }
+
     /// Returns where the first line behind the header begins.
     pub fn start(&self) -> Position {
         self.start

@@ -26,6 +26,7 @@ mod repair;
 mod resolve;
 mod scan;
 mod seen;
+mod sick;
 mod traces;
 mod upkeep;
 

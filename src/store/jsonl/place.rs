@@ -3,10 +3,11 @@
 use super::files;
 use crate::store::StoreError;
 use nix::errno::Errno;
+use nix::libc;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// How many symbolic links are followed. Source: Linux, path_resolution(7).
@@ -80,32 +81,19 @@ impl Place {
         name.into()
     }
 
-    /// Makes the folder where it is missing, for this user only, and durable.
+    /// Makes the folder where it is missing, for this user only. The first line of a ledger makes it durable.
     pub fn make_folder(&self) -> Result<(), StoreError> {
         make_folder(&self.folder())
     }
 
-    /// Makes the ledger's name durable, and those of all folders above it: whoever made one of them may have died before
-    /// it was.
-    pub fn sync_name(&self) -> Result<(), StoreError> {
-        let own = self.folder();
-        sync_folder(&own)?;
-        for folder in own.ancestors().skip(1) {
-            match sync_folder(if folder == Path::new("") { Path::new(".") } else { folder }) {
-                // Nobody makes the folders of a ledger in such a one.
-                Err(StoreError::Io { source, .. }) if is_not_ours(&source) => break,
-                synced => synced?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a file system whose locks and syncs cannot be trusted.
+    /// Refuses a file system whose locks and syncs cannot be trusted, before anything is made there.
     pub fn check_file_system(&self) -> Result<(), StoreError> {
-        match network_file_system(&self.folder()) {
+        let own = self.folder();
+        let there = own.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
+        match files::file_system(there).map(network) {
             Ok(None) => Ok(()),
             Ok(Some(kind)) => Err(StoreError::NetworkFileSystem { path: self.ledger.clone(), kind }),
-            Err(error) => Err(failed("look at the file system of", &self.ledger, error.into())),
+            Err(error) => Err(failed("look at the file system of", &self.ledger, error)),
         }
     }
 
@@ -134,7 +122,7 @@ impl Place {
     }
 }
 
-/// Makes a folder and those above it, for this user only; each is durable in the one above it.
+/// Makes a folder and those above it, for this user only. Their names are not durable yet.
 pub fn make_folder(folder: &Path) -> Result<(), StoreError> {
     if folder.is_dir() {
         return Ok(());
@@ -144,15 +132,21 @@ pub fn make_folder(folder: &Path) -> Result<(), StoreError> {
         make_folder(&above)?;
     }
     match files::make_folder(folder) {
-        Ok(()) => sync_folder(&above),
+        Ok(()) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && folder.is_dir() => Ok(()),
         Err(error) => Err(failed("make the folder", folder, error)),
     }
 }
 
-/// Makes the names in a folder durable.
-pub fn sync_folder(folder: &Path) -> Result<(), StoreError> {
-    files::sync_folder(folder).map_err(|error| failed("sync the folder", folder, error))
+/// Makes a folder beside a ledger.
+pub fn make_folder_beside(place: &Place, folder: &Path) -> Result<(), StoreError> {
+    if !folder.is_dir() {
+        make_folder(folder)?;
+        // It may be somebody else's by now, who made it meanwhile: then it is none of ours.
+        let made = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_DIRECTORY).open(folder);
+        drop(made.map(|made| give(&made, place.ledger())));
+    }
+    Ok(())
 }
 
 /// Returns whether a folder cannot be synced because it is not ours to look at.
@@ -161,9 +155,42 @@ pub fn is_not_ours(error: &io::Error) -> bool {
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | InvalidInput | Unsupported)
 }
 
-/// Makes a file that is created readable by this user only.
+/// Makes a file that is created readable by this user only. A link in its place is not followed: it could lead an
+/// administrator to a file of his own.
 pub fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options.mode(0o600)
+    options.mode(0o600).custom_flags(libc::O_NOFOLLOW)
+}
+
+/// Makes a new file beside a ledger. It belongs to whoever owns `like`.
+pub fn make(path: &Path, like: &Path) -> io::Result<File> {
+    let file = files::open(private(OpenOptions::new().read(true).write(true).create_new(true)), path)?;
+    give(&file, like);
+    Ok(file)
+}
+
+/// Opens a file beside a ledger, and makes it where it is missing.
+pub fn open_or_make(path: &Path, like: &Path) -> io::Result<File> {
+    let open = || files::open(private(OpenOptions::new().read(true).write(true)), path);
+    match open() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => match make(path, like) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => open(),
+            made => made,
+        },
+        opened => opened,
+    }
+}
+
+/// Gives what an administrator has just made to whoever owns `like`, who could not use it otherwise.
+fn give(made: &File, like: &Path) {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    let (Ok(ours), Ok(theirs)) = (made.metadata(), fs::metadata(like)) else { return };
+    // Only what is still ours: another may have put his own there meanwhile.
+    if ours.uid() == 0 && (ours.uid(), ours.gid()) != (theirs.uid(), theirs.gid()) {
+        // Where that cannot be done, e.g. in a container that does not know the owner, he is told when he comes.
+        drop(std::os::unix::fs::fchown(made, Some(theirs.uid()), Some(theirs.gid())));
+    }
 }
 
 fn folder_of(path: &Path) -> PathBuf {
@@ -187,11 +214,10 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// Returns what a network file system under `folder` is called; `None` on a local one.
+/// Returns what a network file system is called, by its magic number; `None` for a local one.
 ///
 /// Source: statfs(2) and linux/magic.h for the numbers.
-#[cfg(target_os = "linux")]
-fn network_file_system(folder: &Path) -> nix::Result<Option<&'static str>> {
+fn network(magic: u32) -> Option<&'static str> {
     const KINDS: [(u32, &str); 9] = [
         (0x6969, "NFS"),
         (0x517b, "SMB"),
@@ -203,12 +229,5 @@ fn network_file_system(folder: &Path) -> nix::Result<Option<&'static str>> {
         (0x7375_7245, "Coda"),
         (0x00c3_6400, "Ceph"),
     ];
-    let found = nix::sys::statfs::statfs(folder)?.filesystem_type().0;
-    // The field is wider and signed on some platforms; the magic number is its low 32 bits.
-    Ok(KINDS.iter().find(|(magic, _)| u64::from(*magic) == (found as u64 & 0xffff_ffff)).map(|(_, kind)| *kind))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn network_file_system(_folder: &Path) -> nix::Result<Option<&'static str>> {
-    Ok(None)
+    KINDS.iter().find(|(known, _)| *known == magic).map(|(_, kind)| *kind)
 }

@@ -8,14 +8,13 @@ use super::journal::{Journal, Reading};
 use super::locks::Locks;
 use super::lookup::{Operation, Trouble};
 use super::operations::Operations;
-use super::place::{Place, failed, sync_folder};
-use super::repair::tell_sick;
+use super::place::{Place, failed};
 use super::seen::{Record, Seen};
+use super::sick::{is_of_the_disk, sync_names, tell_sick};
 use crate::engine::entry::{Standing, is_ended, is_final, owner};
 use crate::engine::facts::History;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::{StoreError, Warning};
-use nix::libc;
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -95,14 +94,13 @@ impl Reader {
             return Some(Warning::Unsendable(StoreError::Sick { path: place.sick() }));
         }
         if let Err(source) = journal.disk().sync() {
-            // Others, such as that a share wants the right to write for it, say nothing about the disk.
-            if matches!(source.raw_os_error(), Some(libc::EIO | libc::ENOSPC | libc::EDQUOT)) {
+            if is_of_the_disk(&source) {
                 tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
             }
             return Some(Warning::Unsynced(failed("sync", place.ledger(), source)));
         }
         let is_named = self.record.map_or(0, |record| record.generation) >= journal.header().generation;
-        if is_named { None } else { sync_folder(&place.folder()).err().map(Warning::Unsynced) }
+        if is_named { None } else { sync_names(place, &place.folder()).err().map(Warning::Unsynced) }
     }
 
     /// Takes what was noticed since the last call; each to be shown once.

@@ -4,15 +4,12 @@ use super::Options;
 use super::core::{Wrap, twin};
 use super::direct::{BLOCK, CHUNK, Direct};
 use super::disk::{Disk, read_range, write_all};
-use super::files;
-use super::finding::{Finding, Kind};
 use super::journal::{Journal, Reading};
 use super::locks::{Append, Locks};
-use super::place::{Place, failed, private, sync_folder};
+use super::place::{Place, failed};
 use super::seen::Seen;
+use super::sick::{recover, sick, tell_sick};
 use crate::store::{StoreError, Warning};
-use serde::Deserialize;
-use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -27,44 +24,12 @@ const PAST_CACHE_MAX: u64 = 64 << 20;
 /// What a repair did.
 #[derive(Debug)]
 pub struct Repaired {
-    /// The bytes that were written again and synced after a failed sync.
+    /// The bytes that were written again and synced after a failed sync; none where only names were synced again.
     pub rewritten: Option<(u64, u64)>,
     /// Whether they were read back from the disk itself. False where the file system reads through its cache only.
     pub read_back: bool,
     /// What was set aside, as recovery does it.
     pub set_aside: Vec<Warning>,
-}
-
-/// What the file says that a failed sync leaves.
-#[derive(Deserialize)]
-struct Sick {
-    #[serde(default)]
-    from: u64,
-}
-
-/// Returns the finding that an earlier sync failed.
-pub fn sick(place: &Place) -> Result<Option<Finding>, StoreError> {
-    let path = place.sick();
-    match fs::read(&path) {
-        Ok(bytes) => {
-            // A file that cannot be understood says as much: all of the ledger may be concerned.
-            let byte = serde_json::from_slice(&bytes).map_or(0, |Sick { from }| from);
-            Ok(Some(Finding { kind: Kind::Sick, line: 0, byte, len: 0, n: None, key: None }))
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", &path, error)),
-    }
-}
-
-/// Tells later processes, to whom the system reports nothing any more, that the bytes `from..to` could not be synced.
-pub fn tell_sick(place: &Place, boot: &str, source: &io::Error, (from, to): (u64, u64)) {
-    let sick = serde_json::json!({ "from": from, "to": to, "error": source.to_string(), "boot": boot });
-    let text = format!("{sick}\n");
-    // Where it cannot be written, this process still refuses; the error that is returned says what happened.
-    drop(
-        files::open(private(OpenOptions::new().write(true).create(true).truncate(true)), &place.sick())
-            .and_then(|file| write_all(&file, text.as_bytes(), 0).and_then(|()| files::sync_all(&file))),
-    );
 }
 
 /// Writes what a failed sync left in doubt again, syncs it once, compares it with the disk, and removes `.sick`; then
@@ -80,14 +45,24 @@ pub fn repair(path: &Path, options: &Options) -> Result<Repaired, StoreError> {
 /// Repairs a ledger on a disk that tests choose.
 pub fn repair_on(path: &Path, options: &Options, wrap: Wrap) -> Result<Repaired, StoreError> {
     let place = Place::find(path)?;
-    // It is not made where it is missing.
-    drop(place.open_to_read()?);
+    if !options.unsafe_fs {
+        place.check_file_system()?;
+    }
+    let mut repaired = Repaired { rewritten: None, read_back: false, set_aside: Vec::new() };
+    // Of what holds nothing yet, only the name and those of the folders above can be concerned.
+    let named =
+        || recover(&place).map(|()| Repaired { rewritten: Some((0, 0)), read_back: false, set_aside: Vec::new() });
+    match place.open_to_read() {
+        // The power was cut before the name of a new ledger was durable: there is nothing else to mend.
+        Err(StoreError::Missing { .. }) if sick(&place)?.is_some() => return named(),
+        // It is not made where it is missing.
+        found => drop(found?),
+    }
     let file = place.open_to_write()?;
     let marked = twin(&place, &file)?;
     let disk = wrap(file);
-    let mut repaired = Repaired { rewritten: None, read_back: false, set_aside: Vec::new() };
     if Journal::is_blank(&place, &*disk)? {
-        return Ok(repaired);
+        return if sick(&place)?.is_some() { named() } else { Ok(repaired) };
     }
     let mut journal = Journal::load(&place, disk.clone())?;
     let locks = Locks::open(&place)?;
@@ -99,8 +74,7 @@ pub fn repair_on(path: &Path, options: &Options, wrap: Wrap) -> Result<Repaired,
         write_again(&place, &*disk, from, to)?;
         repaired.read_back = is_on_disk(&place, &*disk, from, to)?;
         repaired.rewritten = Some((from, to));
-        files::remove(&place.sick()).map_err(|error| failed("remove", &place.sick(), error))?;
-        sync_folder(&place.folder())?;
+        recover(&place)?;
     }
     let record = options.state.as_ref().and_then(|state| Seen::look(state, &journal.header().id));
     if let Some(record) = &record {

@@ -7,7 +7,7 @@ use super::journal::Journal;
 use super::locks::Locks;
 use super::lookup::{Named, Operation, Trouble, first_line, is_confirmed_by_partner};
 use super::operations::OPENED_AGAIN;
-use super::place::{Place, failed, make_folder};
+use super::place::{Place, failed, make_folder_beside};
 use crate::engine::entry::is_final;
 use crate::store::format;
 use crate::store::{StoreError, Warning};
@@ -56,7 +56,7 @@ fn write(core: &Core, state: &mut State, effort: Effort) -> Result<bool, Trouble
     // Only what this process has synced is covered: no power cut can take it back.
     core.sync_ourselves(state)?;
     let folder = core.place().index();
-    make_folder(&folder)?;
+    make_folder_beside(core.place(), &folder)?;
     let Some(_upkeep) = core.locks().try_upkeep()? else { return Ok(false) };
     if !core.is_current(state) {
         // The file that a compaction has put there has an index of its own.

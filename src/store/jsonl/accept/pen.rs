@@ -12,8 +12,8 @@ use crate::store::jsonl::check::Check;
 use crate::store::jsonl::disk::{Disk, read_range, write_all};
 use crate::store::jsonl::finding::{Finding, Kind};
 use crate::store::jsonl::place::{Place, failed};
-use crate::store::jsonl::repair::tell_sick;
 use crate::store::jsonl::seen::{Record, Seen};
+use crate::store::jsonl::sick::tell_sick;
 use std::sync::Arc;
 
 /// Writes at the end of what is whole.

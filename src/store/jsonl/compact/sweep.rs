@@ -7,9 +7,10 @@
 use super::held::Held;
 use crate::store::StoreError;
 use crate::store::jsonl::blobs;
-use crate::store::jsonl::place::{failed, sync_folder};
+use crate::store::jsonl::place::failed;
 use crate::store::jsonl::repair::append;
 use crate::store::jsonl::scan::{Next, Piece, Position, scan};
+use crate::store::jsonl::sick::sync_names;
 use std::collections::BTreeSet;
 
 /// How many bodies are removed under one lock, so that nobody waits long to append.
@@ -38,7 +39,7 @@ pub fn sweep(held: &mut Held<'_>) -> Result<u64, StoreError> {
         }
     }
     if removed > 0 {
-        sync_folder(&held.place.blobs())?;
+        sync_names(held.place, &held.place.blobs())?;
     }
     Ok(removed)
 }

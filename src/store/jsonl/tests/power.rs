@@ -7,6 +7,7 @@
 //! Source: T2 of the ledger's design.
 
 mod check;
+mod counts;
 mod cuts;
 mod disk;
 mod faults;

@@ -2,7 +2,8 @@
 //!
 //! What was synced is there. Of a file's other writes every sector may be as after any of them, or as before; its length
 //! too, so that a new one may come without its bytes: zeros. Of a folder's names every change that was not synced may be
-//! there or not. A sync that failed has lost its pages: later syncs leave them out until they are written again.
+//! there or not. A sync that failed has lost its pages: later syncs leave them out until they are written again, and the
+//! names in a folder until it is altered again.
 
 use super::log::{Event, Promise};
 use super::stage::LEDGER;
@@ -41,6 +42,8 @@ pub struct Disk {
     seen: Names,
     /// Changes of names that are not durable yet.
     renamings: Vec<Naming>,
+    /// The folders whose names a failed sync has lost.
+    lost: BTreeSet<String>,
 }
 
 type Names = BTreeMap<String, Option<usize>>;
@@ -95,14 +98,16 @@ impl Disk {
     /// Returns an empty disk.
     pub fn new(deaf: Deaf) -> Disk {
         let (files, names, seen) = (BTreeMap::new(), Names::new(), Names::new());
-        Disk { deaf, files, names, seen, renamings: Vec::new() }
+        Disk { deaf, files, names, seen, renamings: Vec::new(), lost: BTreeSet::new() }
     }
 
-    /// Takes what happened in. Returns false where a file is synced that has pages which a failed sync lost.
+    /// Takes what happened in. Returns false where a file or a folder is synced that has something which a failed sync
+    /// lost.
     pub fn take(&mut self, event: &Event) -> bool {
         match event {
             Event::Baseline(found) => {
                 self.renamings.clear();
+                self.lost.clear();
                 self.seen = found.iter().map(|(name, id, _)| (name.clone(), *id)).collect();
                 self.names = self.seen.clone();
                 let files = found.iter().filter_map(|(_, id, bytes)| id.map(|id| (id, Content::new(bytes))));
@@ -115,6 +120,12 @@ impl Disk {
             Event::Folder(name) => self.rename(Naming::Link(name.clone(), None)),
             Event::Renamed(from, to) => self.rename(Naming::Move(from.clone(), to.clone(), self.seen[from])),
             Event::Removed(name) => self.rename(Naming::Unlink(name.clone())),
+            Event::SyncedFolder(folder) if self.lost.contains(folder) => return false,
+            // Nothing can write again what lies in the folders above the ledger's.
+            Event::UnsyncedFolder(folder) if Path::new(folder).starts_with(folder_of(LEDGER)) => {
+                let is_here = |naming: &Naming| naming.folder() == folder;
+                self.lost.extend(self.renamings.iter().any(is_here).then(|| folder.clone()));
+            }
             Event::SyncedFolder(folder) if self.deaf != Deaf::Folders => {
                 let names = &mut self.names;
                 self.renamings.retain(|naming| {
@@ -129,7 +140,7 @@ impl Disk {
             Event::Cut(id, len) => self.file(*id).cut(*len as usize),
             Event::Synced(id) if !self.is_deaf_to(*id) => return self.file(*id).sync(),
             Event::Unsynced(id) => self.file(*id).fail(),
-            Event::SyncedFolder(_) | Event::Synced(_) | Event::Promise(_) => {}
+            Event::SyncedFolder(_) | Event::UnsyncedFolder(_) | Event::Synced(_) | Event::Promise(_) => {}
         }
         true
     }
@@ -155,6 +166,7 @@ impl Disk {
 
     fn rename(&mut self, naming: Naming) {
         naming.apply(&mut self.seen);
+        self.lost.remove(naming.folder());
         self.renamings.push(naming);
     }
 
@@ -211,6 +223,10 @@ impl Disk {
         }
         image
     }
+}
+
+fn folder_of(name: &str) -> &Path {
+    Path::new(name).parent().expect("it lies in one")
 }
 
 impl Naming {

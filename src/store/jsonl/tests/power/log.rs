@@ -29,6 +29,8 @@ pub enum Event {
     Folder(String),
     /// The names in a folder are durable.
     SyncedFolder(String),
+    /// The system says that they could not be made durable.
+    UnsyncedFolder(String),
     /// A file has the second name now.
     Renamed(String, String),
     /// A name is gone.
@@ -205,6 +207,9 @@ impl Watch for Log {
         if let Call::Sync(file) = call {
             let id = inner.id(file);
             inner.events.push(Event::Unsynced(id));
+        }
+        if let Call::SyncFolder(path) = call {
+            inner.events.push(Event::UnsyncedFolder(self.name(path)));
         }
         Err(error.into())
     }

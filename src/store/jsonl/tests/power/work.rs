@@ -6,8 +6,13 @@ use super::log::Promise;
 use super::stage::{Stage, beside, finished, outcome, wished};
 use crate::drive::{Ledger, Resolving, Wish};
 use crate::engine::facts::{Fact, Resolved};
-use crate::engine::moment::Now;
+use crate::engine::moment::{Now, Timestamp};
 use crate::engine::verdict::Verdict;
+use crate::store::StoreError;
+use crate::store::format::{self, Header, VERSION};
+use crate::store::jsonl::disk;
+use crate::store::jsonl::place::{Place, failed};
+use crate::store::jsonl::sick::sync_name;
 use crate::store::jsonl::tests::{run, wish};
 use crate::store::jsonl::{Effort, Retention, Which, accept_loss, compact, repair, this_process};
 use std::fs;
@@ -18,8 +23,9 @@ use std::time::Duration;
 pub type Workload = (&'static str, fn(&Stage));
 
 /// All of them.
-pub const ALL: [Workload; 12] = [
+pub const ALL: [Workload; 13] = [
     ("first", first),
+    ("orphan", orphan),
     ("again", again),
     ("late", late),
     ("long", long),
@@ -53,6 +59,22 @@ fn first(stage: &Stage) {
             stage.end(held, "k3", InDoubt);
         }
         stage.begin(&mut ledger, "k4");
+    }
+}
+
+/// A process dies after it has written the header of a new ledger, before that is durable.
+fn orphan(stage: &Stage) {
+    let place = Place::find(&stage.path()).expect("a path");
+    let header = Header { v: VERSION, id: "abc".into(), generation: 0 };
+    let begun = || -> Result<(), StoreError> {
+        place.make_folder()?;
+        let file = place.open_to_write()?;
+        sync_name(&place)?;
+        let line = format::header_line(&header, Timestamp::default());
+        disk::write_all(&file, &line, 0).map_err(|error| failed("write", place.ledger(), error))
+    };
+    if begun().is_ok() {
+        first(stage);
     }
 }
 
@@ -166,6 +188,9 @@ fn shorten(stage: &Stage, which: Which<'_>) -> bool {
     compact(&stage.path(), &stage.options(), which, &|| false).is_ok()
 }
 
+/// All that is decided, at once.
+pub const SLIM: Which<'static> = Which::Older(&|_| Retention { keep_full: Duration::ZERO, forget_after: None });
+
 /// A compaction while an operation is open, with bodies that nothing names.
 fn compacted(stage: &Stage) {
     stage.quiet(|| {
@@ -178,7 +203,7 @@ fn compacted(stage: &Stage) {
     });
     let Some(mut ledger) = stage.process() else { return };
     let held = stage.begin(&mut ledger, "k2");
-    shorten(stage, Which::Older(&|_| Retention { keep_full: Duration::ZERO, forget_after: None }));
+    shorten(stage, SLIM);
     if let Some(claim) = held {
         stage.end(claim, "k2", Confirmed);
     }
