@@ -229,3 +229,16 @@ fn a_payload_is_forgotten_and_its_key_is_not() {
     assert!(ledger(&["verify"]).ends_with("exit 0"));
     assert_eq!(shop.host.seen().whole, 2, "the key is still known: nothing was sent again");
 }
+
+#[test]
+fn a_ledger_in_what_is_no_folder_is_refused_with_its_path_and_nothing_is_sent() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(Fault::Fine.script()));
+    sandbox.write("f", "a file");
+    let send = ["send", &host.url("/orders"), "--json", "{}", "--key", "k", "--ledger", "f/l.jsonl"];
+    for args in [&send[..], &["status", "k", "--ledger", "f/l.jsonl"], &["replay", "--ledger", "f/l.jsonl"]] {
+        let said = sandbox.run(args);
+        assert!(said.contains("f/l.jsonl: Not a directory") && said.ends_with("exit 6"), "{said}");
+    }
+    assert_eq!(sandbox.read("f"), "a file");
+    assert_eq!(host.seen().requests.len(), 0);
+}

@@ -56,6 +56,9 @@ pub struct Accepted {
 /// [`StoreError::Damaged`] for lines that are whole and that this version cannot understand: they are not lost.
 pub fn accept_loss(path: &Path, options: &Options, owner: &Owner) -> Result<Accepted, StoreError> {
     let place = Place::find(path)?;
+    if !options.unsafe_fs {
+        place.check_file_system()?;
+    }
     // It is not made where it is missing.
     drop(place.open_to_read()?);
     let file = place.open_to_write()?;

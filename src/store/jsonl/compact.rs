@@ -74,6 +74,9 @@ pub fn compact(
     stop: &dyn Fn() -> bool,
 ) -> Result<Compacted, StoreError> {
     let place = Place::find(path)?;
+    if !options.unsafe_fs {
+        place.check_file_system()?;
+    }
     // A file that is no ledger gets nothing beside it.
     let looked_at: Arc<dyn Disk> = Arc::new(place.open_to_read()?);
     if Journal::is_blank(&place, &*looked_at)? {

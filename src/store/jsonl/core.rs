@@ -76,10 +76,10 @@ impl Core {
     /// Opens a ledger, and makes it where it is missing.
     pub fn open(path: &Path, options: &Options, wrap: Wrap) -> Result<Core, StoreError> {
         let place = Place::find(path)?;
-        place.make_folder()?;
         if !options.unsafe_fs {
             place.check_file_system()?;
         }
+        place.make_folder()?;
         let file = place.open_to_write()?;
         let mode = file.metadata().map_or(0, |found| found.permissions().mode() & 0o777);
         let twin = twin(&place, &file)?;

@@ -7,12 +7,11 @@
 #[cfg_attr(not(target_os = "linux"), path = "locks/flock.rs")]
 mod kernel;
 
-use super::files;
-use super::place::{Place, failed, private};
+use super::place::{Place, failed, open_or_make};
 use crate::store::StoreError;
 use kernel::Kernel;
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -42,8 +41,7 @@ impl Locks {
     /// Opens the lock file, and makes it where it is missing.
     pub fn open(place: &Place) -> Result<Locks, StoreError> {
         let path = place.lock();
-        let file = files::open(private(OpenOptions::new().read(true).write(true).create(true)), &path)
-            .map_err(|error| failed("open", &path, error))?;
+        let file = open_or_make(&path, place.ledger()).map_err(|error| failed("open", &path, error))?;
         Ok(Locks::new(file, path))
     }
 

@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod owners;
 mod power;
 
 /// What fails from now on. Shared by all disks of a test: each runs on its own thread.

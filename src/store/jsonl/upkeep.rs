@@ -160,7 +160,7 @@ impl News {
 /// It is still there: nothing may be altered.
 pub fn remove(place: &Place, locks: &Locks) -> Result<(), StoreError> {
     let path = place.index().join(index::MANIFEST);
-    if !path.exists() {
+    if !path.try_exists().map_err(|error| failed("look at", &path, error))? {
         return Ok(());
     }
     for _ in 0..TRIES {

@@ -6,8 +6,8 @@ use crate::store::format::{self, Header};
 use crate::store::jsonl::disk::write_all;
 use crate::store::jsonl::files;
 use crate::store::jsonl::journal::reserve;
-use crate::store::jsonl::place::{Place, failed, private};
-use std::fs::{File, OpenOptions};
+use crate::store::jsonl::place::{Place, failed, make};
+use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
 /// How much is written at once, in bytes.
@@ -28,9 +28,13 @@ impl Draft {
     pub fn begin(held: &Held<'_>, forgets: bool) -> Result<Draft, StoreError> {
         let (place, old) = (held.place, &held.marked);
         let path = place.draft();
-        let make = || -> std::io::Result<File> {
-            let file =
-                files::open(private(OpenOptions::new().read(true).write(true).create(true).truncate(true)), &path)?;
+        let begin = || -> std::io::Result<File> {
+            match files::remove(&path) {
+                // What another compaction left that was killed, or a link to somewhere else.
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let file = make(&path, place.ledger())?;
             let found = old.metadata()?;
             // Whoever owns the ledger keeps it, also where an administrator compacts it.
             if file.metadata()?.uid() != found.uid() || file.metadata()?.gid() != found.gid() {
@@ -39,7 +43,7 @@ impl Draft {
             file.set_permissions(found.permissions())?;
             Ok(file)
         };
-        let file = make().map_err(|error| failed("write", &path, error))?;
+        let file = begin().map_err(|error| failed("write", &path, error))?;
         let mut draft = Draft { file, buffer: Vec::with_capacity(CHUNK), end: 0, durable: 0 };
         let Header { v, id, generation } = held.journal.header().clone();
         let v = if forgets { v.max(format::FORGETTING) } else { v };

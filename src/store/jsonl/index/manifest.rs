@@ -4,10 +4,10 @@ use super::run::{Meta, Run};
 use crate::store::format::Header;
 use crate::store::jsonl::disk::{Disk, read_range, write_all};
 use crate::store::jsonl::files;
-use crate::store::jsonl::place::private;
+use crate::store::jsonl::place::make;
 use crate::store::jsonl::scan::Position;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -135,7 +135,7 @@ impl Manifest {
         let seal = seal_of(&text);
         text.extend_from_slice(seal.as_bytes());
         let draft = folder.join(format!("{NAME}.{:016x}.new", fastrand::u64(..)));
-        files::open(private(OpenOptions::new().write(true).create_new(true)), &draft)
+        make(&draft, folder)
             .and_then(|file| write_all(&file, &text, 0))
             .and_then(|()| files::rename(&draft, &folder.join(NAME)))
             .inspect_err(|_| drop(files::remove(&draft)))

@@ -5,9 +5,9 @@
 
 use super::entry::{ENTRY, Entry, Kind};
 use crate::store::jsonl::files::{self, Written};
-use crate::store::jsonl::place::private;
+use crate::store::jsonl::place::make;
 use serde::{Deserialize, Serialize};
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -87,7 +87,7 @@ impl Run {
         let seed = fastrand::u32(..);
         let file: Box<str> = format!("{from:x}-{to:x}-{:016x}.run", fastrand::u64(..)).into();
         let path = folder.join(&*file);
-        let opened = files::open(private(OpenOptions::new().read(true).write(true).create_new(true)), &path)?;
+        let opened = make(&path, folder)?;
         let mut out = BufWriter::with_capacity(64 * PAGE, Written::new(opened));
         let entries = &content.entries[..];
         let pages = (entries.len() as u64).div_ceil(PAGE_TARGET);
