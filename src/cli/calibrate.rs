@@ -300,3 +300,27 @@ fn planned(plan: &Plan) -> Planned {
         seed: Some(plan.seed),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use abide::engine::moment::Timestamp;
+    use abide::engine::suggest::latencies::Sample;
+    use abide::engine::suggest::sample::Taken;
+    use abide::engine::suggest::seen::Failing;
+
+    #[test]
+    fn the_bar_tells_percentiles_so_far_and_what_else_was_counted() {
+        let mut tally = Tally::default();
+        let mut add = |taken: Taken| tally.add(&taken, Timestamp::from_unix_ms(0));
+        let read = |ms| Some(Sample::Event(Duration::from_millis(ms)));
+        (1..=100).for_each(|ms| add(Taken { read: read(ms), ..Taken::default() }));
+        assert_eq!(so_far(&tally), "  p50 50ms  p95 95ms  p99 99ms");
+        let given_up = Taken { read: Some(Sample::Censored(Duration::from_secs(1))), ..Taken::default() };
+        (0..4).for_each(|_| tally.add(&given_up, Timestamp::from_unix_ms(0)));
+        tally.add(&Taken { failure: Some(Failing::Reset), ..Taken::default() }, Timestamp::from_unix_ms(0));
+        tally.missed = 2;
+        assert_eq!(so_far(&tally), "  p50 52ms  p95 99ms  p99 ?  given up 4  failed 1  not sent 2");
+        assert_eq!(so_far(&Tally::default()), "  p50 ?  p95 ?  p99 ?");
+    }
+}

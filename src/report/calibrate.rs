@@ -6,6 +6,7 @@ mod drawing;
 mod hours;
 mod json;
 mod ladder;
+mod lines;
 mod overlay;
 mod page;
 mod text;

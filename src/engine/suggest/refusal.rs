@@ -161,6 +161,9 @@ impl fmt::Display for Weakness {
                 let more = needed.saturating_sub(*samples);
                 write!(f, "{samples} samples bound p{:.1} at best: {more} more are needed", bounded * 100.0)
             }
+            Weakness::FewMinutes { minutes: 1, needed } => {
+                write!(f, "the samples fell in one minute: they count once, and {needed} minutes are needed")
+            }
             Weakness::FewMinutes { minutes, needed } => {
                 write!(f, "the samples fell in {minutes} minutes: they count once each, and {needed} are needed")
             }

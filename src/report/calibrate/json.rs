@@ -79,6 +79,7 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
         "lag_p99_ms": seen.lag.map(ms),
         "percentile": found.percentile.to_string(),
         "stages": { "connect": stage(&seen.connect), "read": stage(&seen.read), "whole": stage(&seen.whole) },
+        "hours_utc": hours(found),
         "back_filled": found.filled.map(|filled| json!({
             "samples": filled.samples(),
             "value_ms": filled.value(found.percentile).ok().map(ms),
@@ -128,6 +129,21 @@ fn stage(latencies: &Latencies, minutes: u64, percentiles: &[Share]) -> Value {
         "longest_wait_ms": ms(latencies.longest_wait()),
         "percentiles": percentiles.iter().map(percentile).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the hours of the day that hold samples.
+fn hours(found: &Calibrated<'_>) -> Vec<Value> {
+    let hour = |(hour, seen): (u8, &Latencies)| {
+        let value = |share| seen.value(share).ok().map(ms);
+        json!({
+            "hour": hour,
+            "samples": seen.samples(),
+            "given_up": seen.censored(),
+            "p50_ms": value(Share::P50),
+            "p99_ms": value(Share::P99),
+        })
+    };
+    found.seen.hours.iter().map(hour).collect()
 }
 
 fn suggested(suggestion: &Suggestion, slowest: Option<Duration>) -> Value {

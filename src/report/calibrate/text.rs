@@ -4,6 +4,7 @@ use super::super::paint::Paint;
 use super::super::table::table;
 use super::Calibrated;
 use super::ladder::ladder;
+use super::lines::broken;
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::consequences::{Attempts, Consequences};
 use abide::engine::suggest::evidence::{Evidence, Grade};
@@ -23,6 +24,7 @@ const WIDTH: std::ops::RangeInclusive<usize> = 80..=100;
 
 /// Returns all of it; `width` is that of the terminal, where there is one.
 pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String {
+    let is_terminal = width.is_some();
     let width = usize::from(width.unwrap_or(0)).clamp(*WIDTH.start(), *WIDTH.end());
     let mut parts = vec![head(found, paint)];
     if found.seen.read.samples() > 0 {
@@ -39,7 +41,9 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
     if found.seen.read.samples() > 0 {
         parts.push(grade(found, &found.evidence()));
     }
-    parts.join("\n\n")
+    let text = parts.join("\n\n");
+    // Only a terminal would break lines within words.
+    if is_terminal { broken(&text, width) } else { text }
 }
 
 pub(super) fn head(found: &Calibrated<'_>, paint: Paint) -> String {
@@ -83,7 +87,8 @@ fn picture(found: &Calibrated<'_>, width: usize) -> String {
     let minutes = found.evidence().minutes;
     let drawn = ladder(&found.seen.read, minutes, &found.percentiles(), limit, width);
     let mut legend = vec!["● measured", "├ ┤ where it lies, 95 % sure", "▶ end unknown"];
-    legend.extend(limit.is_some().then_some("┃ new read limit"));
+    let marked = limit.map(|limit| format!("┃ new read {}", show_duration(limit)));
+    legend.extend(marked.as_deref());
     let filled = found.filled.and_then(|filled| {
         let value = filled.value(found.percentile).ok()?;
         let words = "with the requests that waited for a slow one, of which nothing is certain";
@@ -165,17 +170,20 @@ pub(super) fn too_late(suggestion: &Suggestion) -> String {
 pub(super) fn in_short(found: &Calibrated<'_>, suggestion: &Suggestion) -> String {
     let Estimate { percentile, value, bound, .. } = suggestion.estimate;
     let (so_many, value) = (so_many(percentile), show_three_digits(value));
-    let limit = show_duration(suggestion.read.proposed);
+    let (limit, read) = (show_duration(suggestion.read.proposed), suggestion.read);
     let grade = suggestion.evidence.grade;
+    let came = format!("{so_many} came within {value} (p{percentile})");
     match bound.filter(|_| !found.is_thin()) {
-        Some(bound) => format!(
-            "wait {limit} for an answer: {so_many} came within {value} (p{percentile}), and it is 95 % sure that {so_many} \
-             come within {}. Evidence: {grade}.",
-            show_three_digits(bound)
-        ),
+        Some(bound) => {
+            let bound = show_three_digits(bound);
+            format!(
+                "wait {limit} for an answer (read {read}): {came}, and it is 95 % sure that {so_many} come within {bound}. \
+                 Evidence: {grade}."
+            )
+        }
         None => format!(
-            "wait at least {limit} for an answer: {so_many} came within {value} (p{percentile}). Not sure yet: the evidence \
-             is thin ({grade}), and slower answers may come."
+            "wait at least {limit} for an answer (read {read}): {came}. Not sure yet: the evidence is thin ({grade}), and \
+             slower answers may come."
         ),
     }
 }
