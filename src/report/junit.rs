@@ -3,6 +3,7 @@
 use super::human::happened;
 use super::known::State;
 use super::replay::Member;
+use abide::engine::gateway::is_deceptive;
 use abide::engine::moment::Timestamp;
 use abide::engine::verdict::Verdict;
 use std::fmt::Write;
@@ -103,7 +104,7 @@ pub(super) fn escaped(text: &str) -> String {
             '"' => escaped += "&quot;",
             '\t' | '\n' => escaped.push(c),
             '\u{fffe}' | '\u{ffff}' => escaped.push('?'),
-            c if c.is_control() => escaped.push('?'),
+            c if is_deceptive(c) => escaped.push('?'),
             c => escaped.push(c),
         }
     }
@@ -116,7 +117,10 @@ mod tests {
 
     #[test]
     fn nothing_in_a_text_can_end_an_element_or_an_attribute() {
-        assert_eq!(escaped("<a b=\"1\">&\u{1b}[2J\u{0}\u{ffff}é\n"), "&lt;a b=&quot;1&quot;&gt;&amp;?[2J??é\n");
+        assert_eq!(
+            escaped("<a b=\"1\">&\u{1b}[2J\u{0}\u{202e}\u{ffff}é\n"),
+            "&lt;a b=&quot;1&quot;&gt;&amp;?[2J???é\n"
+        );
     }
 
     #[test]
