@@ -1,6 +1,7 @@
 //! `abide calibrate`: from samples to limits with their evidence.
 
 mod imported;
+mod keep;
 mod report;
 mod settings;
 mod write;
@@ -12,11 +13,13 @@ use super::{Format, Session, way};
 use crate::report::calibrate::{Calibrated, Planned, document, page, text};
 use crate::report::json::line;
 use crate::report::{progress, table};
+use abide::engine::moment::Timestamp;
 use abide::engine::policy::Policy;
 use abide::engine::suggest::closed::BackFilled;
 use abide::engine::suggest::latencies::NotLatencies;
 use abide::engine::suggest::refusal::{Refusal, refusals};
 use abide::engine::suggest::rounding::show_three_digits;
+use abide::engine::suggest::sample::Taken;
 use abide::engine::suggest::seen::{Options, Pacing, Seen};
 use abide::engine::suggest::share::Share;
 use abide::engine::suggest::{Suggestion, suggest};
@@ -27,6 +30,7 @@ use abide::net::WireSettings;
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
 use abide::profile::Profile;
+use keep::Keeper;
 use nix::sys::signal::Signal;
 use settings::Settings;
 use std::time::{Duration, Instant};
@@ -60,24 +64,23 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
     }
     let target = target(args, &settings.profile, &settings.subject.policy, settings.subject.url.expose())?;
     settings.warnings.iter().for_each(|warning| session.screen.warn(warning));
+    let mut keeper = args.keeping.hlog.as_deref().map(|path| Keeper::create(path, session)).transpose()?;
     let interrupt = Interrupt::default();
     let bell = interrupt.clone();
     let signals = Signals::take(session.screen.clone(), move || bell.set())?;
     session.screen.talk(&announcement(&settings, session));
     let runtime = super::runtime()?;
-    let (tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt));
+    let (tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt, keeper.as_mut()));
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
+    let kept = keeper.map_or(Ok(()), |keeper| keeper.finish(&tally, session));
     let plan = &settings.plan;
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
     let found = Found {
-        shown: &settings.shown,
         when: when(&tally, session),
         waited: Some(plan.timeout),
         result: judged(&seen, ended, &settings),
-        seen: &seen,
-        options: &settings.options,
         stopped: stopped(ended),
         filled: match plan.pace {
             Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
@@ -86,8 +89,10 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         planned: planned(plan),
         target,
         signal: signals.first(),
+        ..Found::of(&settings.shown, "live", &seen, &settings.options)
     };
-    finish(&found, args, session)
+    let exit = finish(&found, args, session)?;
+    kept.map(|()| exit)
 }
 
 /// What was found, wherever it came from.
@@ -106,6 +111,25 @@ struct Found<'a> {
     target: Option<Target>,
     /// What ended the run.
     signal: Option<Signal>,
+}
+
+impl<'a> Found<'a> {
+    /// Returns what was seen, taken from `source`, with what it asks for.
+    fn of(shown: &'a str, source: &str, seen: &'a Seen, options: &'a Options) -> Found<'a> {
+        Found {
+            shown,
+            when: None,
+            waited: None,
+            result: suggest(seen, options),
+            seen,
+            options,
+            stopped: None,
+            filled: None,
+            planned: Planned { source: source.into(), ..Planned::default() },
+            target: None,
+            signal: None,
+        }
+    }
 }
 
 /// Prints what was found, and returns the status to leave with.
@@ -176,13 +200,24 @@ fn target(
 
 /// Returns when samples were taken, in local time; `None` where there is none.
 fn when(tally: &Tally, session: &Session) -> Option<String> {
-    let now = session.now().wall;
     let (first, last) = tally.first.zip(tally.last)?;
-    Some(format!("{} to {}", session.local.local(first, now), session.local.local(last, now)))
+    Some(between(first, last, session))
+}
+
+/// Returns a time in local time: `10:00:00 to 10:05:00`.
+fn between(first: Timestamp, last: Timestamp, session: &Session) -> String {
+    let now = session.now().wall;
+    format!("{} to {}", session.local.local(first, now), session.local.local(last, now))
 }
 
 /// Takes the samples, and shows how far that is.
-async fn take(args: &CalibrateArgs, settings: &Settings, session: &Session, interrupt: &Interrupt) -> (Tally, Ended) {
+async fn take(
+    args: &CalibrateArgs,
+    settings: &Settings,
+    session: &Session,
+    interrupt: &Interrupt,
+    mut keeper: Option<&mut Keeper>,
+) -> (Tally, Ended) {
     let wire = || WireSettings {
         answer_max_bytes: settings.subject.policy.sizes.response_bytes,
         mask: settings.subject.mask.clone(),
@@ -196,7 +231,8 @@ async fn take(args: &CalibrateArgs, settings: &Settings, session: &Session, inte
         session.screen.spin(progress::samples(settings.plan.samples));
     }
     let (start, mut refreshed, mut said, mut words) = (Instant::now(), None, Duration::ZERO, String::new());
-    let mut watch = |tally: &Tally| {
+    let mut watch = |tally: &Tally, taken: &Taken, at: Timestamp| {
+        keeper.iter_mut().for_each(|keeper| keeper.add(tally, taken, at));
         let passed = start.elapsed();
         if refreshed.is_none_or(|last| passed.saturating_sub(last) >= REFRESH) {
             refreshed = Some(passed);

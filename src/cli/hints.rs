@@ -47,7 +47,7 @@ const FLAGS: &[(&[&str], &str)] = &[
 /// Commands of the contract that are not built yet.
 const LATER: &[&str] = &["completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
 /// Flags of `calibrate` in the contract that are not built yet.
-const LATER_FLAGS: &[&str] = &["--hlog", "--compare"];
+const LATER_FLAGS: &[&str] = &["--compare"];
 /// The same below `ledger` and `profile`.
 const LATER_BELOW: &[&str] = &["new", "schema"];
 

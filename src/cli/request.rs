@@ -182,8 +182,7 @@ fn body(payload: &Payload) -> Result<Option<Vec<u8>>, Failure> {
 /// It cannot be read, or is too large.
 pub fn bytes(flag: &str, given: &str) -> Result<Vec<u8>, Failure> {
     match given {
-        "-" | "@-" => bounded(std::io::stdin().lock(), LARGEST_BODY)
-            .map_err(|error| Failure::usage(format!("{flag} {given}: stdin cannot be read: {error}"))),
+        "-" | "@-" => named_bytes(&format!("{flag} {given}"), "-"),
         _ => match given.strip_prefix('@') {
             Some(path) => read_file(flag, path, LARGEST_BODY),
             None => Ok(given.as_bytes().to_vec()),
@@ -192,7 +191,23 @@ pub fn bytes(flag: &str, given: &str) -> Result<Vec<u8>, Failure> {
 }
 
 fn read_file(flag: &str, path: &str, limit: u64) -> Result<Vec<u8>, Failure> {
-    let refuse = |why: &dyn std::fmt::Display| Failure::usage(format!("{flag} @{path}: {why}"));
+    read_named(&format!("{flag} @{path}"), path, limit)
+}
+
+/// Reads the file that a flag names, or stdin for `-`. `shown` is the flag with what was given, for messages.
+///
+/// # Errors
+/// It cannot be read, or is too large.
+pub fn named_bytes(shown: &str, path: &str) -> Result<Vec<u8>, Failure> {
+    match path {
+        "-" => bounded(std::io::stdin().lock(), LARGEST_BODY)
+            .map_err(|error| Failure::usage(format!("{shown}: stdin cannot be read: {error}"))),
+        path => read_named(shown, path, LARGEST_BODY),
+    }
+}
+
+fn read_named(shown: &str, path: &str, limit: u64) -> Result<Vec<u8>, Failure> {
+    let refuse = |why: &dyn std::fmt::Display| Failure::usage(format!("{shown}: {why}"));
     if path.is_empty() {
         return Err(refuse(&"the file's name is missing"));
     }

@@ -72,6 +72,22 @@ impl Counted {
         self.histogram.record(nanos).map_err(|_| TooLong)
     }
 
+    /// Counts the samples of bins that were written by one like this.
+    ///
+    /// # Errors
+    /// [`NotLatencies::Disorder`] where a bin is none of this; those before it are counted then.
+    fn restore(&mut self, bins: &[Bin]) -> Result<(), NotLatencies> {
+        for bin in bins {
+            let nanos = u64::try_from(bin.high.as_nanos()).map_err(|_| NotLatencies::Disorder)?;
+            let edges = (self.histogram.lowest_equivalent(nanos), self.histogram.highest_equivalent(nanos));
+            if edges.0 != u64::try_from(bin.low.as_nanos()).unwrap_or(u64::MAX) || edges.1 != nanos {
+                return Err(NotLatencies::Disorder);
+            }
+            self.histogram.record_n(nanos, bin.count).map_err(|_| NotLatencies::Disorder)?;
+        }
+        Ok(())
+    }
+
     /// Adds what another counted.
     pub fn add(&mut self, other: &Counted) {
         self.histogram.add(&other.histogram).expect("all have the same bounds and digits");
@@ -118,12 +134,37 @@ impl StageCounts {
 
     /// Adds what another counted.
     pub fn add(&mut self, other: &StageCounts) {
-        self.events.add(&other.events);
-        self.censored.add(&other.censored);
-        self.extremes = match (self.extremes, other.extremes) {
+        self.extremes = match (self.extremes(), other.extremes()) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, other) => one.or(other),
         };
+        self.events.add(&other.events);
+        self.censored.add(&other.censored);
+    }
+
+    /// Counts the samples of bins that were written before.
+    ///
+    /// # Errors
+    /// [`NotLatencies::Disorder`] where they were counted in another way.
+    pub(super) fn restore(&mut self, bins: &[Bin], censored: bool) -> Result<(), NotLatencies> {
+        if censored { self.censored.restore(bins) } else { self.events.restore(bins) }
+    }
+
+    /// Takes it that answers as short and as long as `extremes` are among those that were restored. What does not lie in
+    /// their first and last bin is not believed: where these are all that is known, their edges stand for the extremes.
+    pub(super) fn widen(&mut self, extremes: (Duration, Duration)) {
+        let (least, most) = self.extremes.unwrap_or(extremes);
+        self.extremes = Some((least.min(extremes.0), most.max(extremes.1)));
+    }
+
+    /// Returns the exact shortest and longest answer.
+    pub fn extremes(&self) -> Option<(Duration, Duration)> {
+        let mut bins = self.events.bins();
+        let first = bins.next()?;
+        let last = bins.last().unwrap_or(first);
+        let holds = |bin: Bin, latency: Duration| (bin.low..=bin.high).contains(&latency);
+        let known = self.extremes.filter(|(least, most)| holds(first, *least) && holds(last, *most));
+        Some(known.unwrap_or((first.low, last.high)))
     }
 
     /// Returns the answers.
@@ -141,7 +182,7 @@ impl StageCounts {
     /// # Errors
     /// [`NotLatencies::TooMany`].
     pub fn latencies(&self) -> Result<Latencies, NotLatencies> {
-        latencies(self.events.bins(), self.censored.bins(), self.extremes)
+        latencies(self.events.bins(), self.censored.bins(), self.extremes())
     }
 }
 

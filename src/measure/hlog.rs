@@ -15,6 +15,11 @@ use std::io::{self, Write};
 use std::time::Duration;
 use unpack::{Packed, unpacked};
 
+/// Says in files of abide what they count in.
+const VALUES: &str = "#[Values: nanoseconds, 1us to 1h, 3 significant digits; times since the epoch]";
+/// Begins a comment of abide.
+const NOTE: &str = "#[Abide: ";
+
 /// Writes what stands at the beginning of a file: once, though lines are added later.
 ///
 /// # Errors
@@ -24,8 +29,21 @@ use unpack::{Packed, unpacked};
 pub fn write_header(out: &mut impl Write, start: Timestamp) -> io::Result<()> {
     writeln!(out, "#[Histogram log format version 1.3]")?;
     writeln!(out, "#[StartTime: {} (seconds since epoch), {start}]", Seconds(start.unix_ms()))?;
-    writeln!(out, "#[Values: nanoseconds, 1us to 1h, 3 significant digits; times since the epoch]")?;
+    writeln!(out, "{VALUES}")?;
     writeln!(out, r#""StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram""#)
+}
+
+/// Writes a comment that [`read`] finds again, and other tools skip; nothing where it is empty. It holds no line break.
+///
+/// # Errors
+/// What `out` fails with.
+pub fn write_note(out: &mut impl Write, words: &str) -> io::Result<()> {
+    if words.is_empty() { Ok(()) } else { writeln!(out, "{NOTE}{words}]") }
+}
+
+/// Returns whether a file was written by abide.
+pub fn is_own(text: &[u8]) -> bool {
+    text.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_end() == VALUES.as_bytes())
 }
 
 /// Writes a line.
@@ -88,6 +106,8 @@ pub struct Log {
     pub intervals: Vec<Interval>,
     /// The others, by their number, which starts at 1.
     pub bad: Vec<(usize, BadLine)>,
+    /// The comments of abide, in order.
+    pub notes: Vec<Box<str>>,
 }
 
 /// The unit in which a file counts.
@@ -102,6 +122,16 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// Returns the unit of that name.
+    pub fn named(name: &str) -> Option<Unit> {
+        match name {
+            "ns" => Some(Unit::Nanoseconds),
+            "us" => Some(Unit::Microseconds),
+            "ms" => Some(Unit::Milliseconds),
+            _ => None,
+        }
+    }
+
     fn nanos(self) -> u64 {
         match self {
             Unit::Nanoseconds => 1,
@@ -152,6 +182,8 @@ pub fn read(text: &[u8], unit: Unit) -> Log {
             start = seconds;
         } else if let Some(seconds) = header(line, "#[BaseTime:") {
             base = Some(seconds);
+        } else if let Some(words) = note(line) {
+            log.notes.push(words.into());
         } else if !matches!(line.first(), None | Some(b'#' | b'"')) {
             let from = |at: f64| base.unwrap_or(if at < start - YEAR { start } else { 0.0 }) + at;
             match interval(line, unit, from) {
@@ -161,6 +193,11 @@ pub fn read(text: &[u8], unit: Unit) -> Log {
         }
     }
     log
+}
+
+/// Returns the words of a comment of abide.
+fn note(line: &[u8]) -> Option<&str> {
+    std::str::from_utf8(line).ok()?.strip_prefix(NOTE)?.strip_suffix(']')
 }
 
 /// Returns the seconds of a header.

@@ -5,8 +5,10 @@
 
 mod alarm;
 mod counted;
+pub mod curl;
 pub mod hgrm;
 pub mod hlog;
+pub mod recording;
 pub mod sampler;
 pub mod samples;
 mod schedule;

@@ -149,10 +149,14 @@ pub enum Ended {
     SlowedDown(u32),
 }
 
+/// What is told of each sample: all that was seen so far, what the sample says, and when it began.
+pub type Watch<'a> = dyn FnMut(&Tally, &Taken, Timestamp) + 'a;
+
 /// Takes samples until the plan is done, or something ends it. What was measured is kept, whatever that is.
 ///
-/// `wire` makes the settings of one sample, with names that are not looked up yet. `watch` is told after each sample.
-/// At an interruption requests under way are called off and count as given up.
+/// `wire` makes the settings of one sample, with names that are not looked up yet. `watch` is told of each sample, with
+/// all that was seen so far and when the request left. At an interruption requests under way are called off and count as
+/// given up.
 ///
 /// # Panics
 /// Where the method of `subject` is not safe: what may be executed is never sent without a ledger.
@@ -163,7 +167,7 @@ pub async fn take(
     subject: &Subject,
     wire: &dyn Fn() -> WireSettings,
     interrupt: &Interrupt,
-    watch: &mut dyn FnMut(&Tally),
+    watch: &mut Watch<'_>,
 ) -> (Tally, Ended) {
     assert!(subject.policy.method.is_safe(), "what may be executed needs a ledger");
     let start = Instant::now();
@@ -175,11 +179,11 @@ pub async fn take(
         }
         tokio::select! {
             biased;
-            () = interrupt.wait() => return run.call_off(),
+            () = interrupt.wait() => return run.call_off(watch),
             Some(back) = run.running.join_next_with_id() => {
                 let (id, exchange) = back.expect("a sample neither panics nor is aborted");
-                run.took(id, &exchange);
-                watch(&run.tally);
+                let (taken, at) = run.took(id, &exchange);
+                watch(&run.tally, &taken, at);
             }
             () = alarm.until(due.unwrap_or(start).into_std()), if due.is_some() => run.launch(wire),
         }
@@ -279,7 +283,7 @@ impl<'a> Run<'a> {
     }
 
     /// Counts what came back, and looks whether to go on.
-    fn took(&mut self, id: Id, exchange: &Exchange) {
+    fn took(&mut self, id: Id, exchange: &Exchange) -> (Taken, Timestamp) {
         let flight = self.flights.remove(&id).expect("what comes back was sent");
         let Subject { url, policy, mask, json, .. } = self.subject;
         let (had_doubt, protected, hops, trail) = (false, false, 0, &[][..]);
@@ -287,6 +291,7 @@ impl<'a> Run<'a> {
         let taken = taken(exchange, &context);
         self.tally.add(&taken, flight.at);
         self.judge(&taken, flight.started);
+        (taken, flight.at)
     }
 
     fn judge(&mut self, taken: &Taken, started: Instant) {
@@ -326,10 +331,11 @@ impl<'a> Run<'a> {
     }
 
     /// Calls off what is under way. It is safe by contract, so that nothing is lost but a sample.
-    fn call_off(mut self) -> (Tally, Ended) {
+    fn call_off(mut self, watch: &mut Watch<'_>) -> (Tally, Ended) {
         let now = Instant::now();
         for flight in self.flights.into_values() {
-            self.tally.call_off(now.duration_since(flight.started), flight.at);
+            let taken = self.tally.call_off(now.duration_since(flight.started), flight.at);
+            watch(&self.tally, &taken, flight.at);
         }
         self.running.abort_all();
         (self.tally, Ended::Interrupted)

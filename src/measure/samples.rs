@@ -1,5 +1,6 @@
 //! Samples of another tool: a text file with one latency a line.
 
+use super::hlog::BadLine;
 use crate::engine::suggest::latencies::{Latencies, NotLatencies, Sample};
 use crate::engine::units::LONGEST;
 use std::fmt;
@@ -55,6 +56,19 @@ pub enum BadSamples {
     },
     /// They cannot be counted.
     Uncounted(NotLatencies),
+    /// No line of an interval log could be read; the first, and why.
+    NoLog {
+        /// Its number, from 1.
+        line: usize,
+        /// What is wrong.
+        why: BadLine,
+    },
+    /// All lines of an interval log are tagged, with these.
+    OnlyTagged(Vec<Box<str>>),
+    /// An interval log of another tool does not say what it counts in.
+    NoUnit,
+    /// An interval log of abide counts in nanoseconds, whatever unit is named.
+    OtherUnit,
 }
 
 /// Why a line is no latency.
@@ -62,6 +76,10 @@ pub enum BadSamples {
 pub enum NotALatency {
     /// It is no number.
     NotANumber,
+    /// It is a number with a unit.
+    WithUnit,
+    /// It is no object of `curl -w '%{json}'`.
+    NotOfCurl,
     /// It is below zero.
     Negative,
     /// It is NaN, infinite, or longer than a hundred years.
@@ -75,17 +93,32 @@ impl fmt::Display for BadSamples {
             BadSamples::Line { line, text, why } => {
                 let why = match why {
                     NotALatency::NotANumber => "no number",
+                    NotALatency::WithUnit => "a number with a unit: leave it out, since --unit says it for all",
+                    NotALatency::NotOfCurl => "nothing that curl -w '%{json}' writes",
                     NotALatency::Negative => "below zero",
                     NotALatency::TooLong => "no time that anybody waits",
                 };
-                write!(f, "line {line}: `{}` is {why}", text.escape_debug())
+                write!(f, "line {line}: `{}` is {why}", text.replace(char::is_control, "?"))
             }
+            BadSamples::NoLog { line, why } => write!(f, "no line of it can be read; line {line}: {why}"),
+            BadSamples::OnlyTagged(tags) => {
+                write!(f, "all its lines are tagged ({}), and those without a tag are read", tags.join(", "))
+            }
+            BadSamples::NoUnit => f.write_str("in which unit?"),
+            BadSamples::OtherUnit => f.write_str("abide wrote it, and it counts in nanoseconds"),
             BadSamples::Uncounted(why) => write!(f, "{why}"),
         }
     }
 }
 
 impl std::error::Error for BadSamples {}
+
+impl BadSamples {
+    /// Returns that a line is no latency; of `text` no more is kept than is quoted.
+    pub(super) fn line(line: usize, text: &str, why: NotALatency) -> BadSamples {
+        BadSamples::Line { line, text: text.chars().take(QUOTED).collect::<String>().into(), why }
+    }
+}
 
 /// Returns the latencies that `text` lists in `unit`: one a line, such as `23.5`. Empty lines, and those that start
 /// with a `#`, are left out. Nothing is rounded or cut: a time-out of the tool that wrote it is not told apart.
@@ -103,8 +136,7 @@ pub fn read(text: &[u8], unit: Unit) -> Result<Latencies, BadSamples> {
         match latency(line, unit) {
             Ok(latency) => Some(Some(Sample::Event(latency))),
             Err(why) => {
-                let text = line.chars().take(QUOTED).collect::<String>().into();
-                bad = Some(BadSamples::Line { line: at + 1, text, why });
+                bad = Some(BadSamples::line(at + 1, line, why));
                 None
             }
         }
@@ -118,11 +150,19 @@ pub fn read(text: &[u8], unit: Unit) -> Result<Latencies, BadSamples> {
 }
 
 fn latency(text: &str, unit: Unit) -> Result<Duration, NotALatency> {
-    let number: f64 = text.parse().map_err(|_| NotALatency::NotANumber)?;
+    let number = text.parse().map_err(|_| match text.trim_end_matches(|c: char| c.is_alphabetic()).trim_end() {
+        number if number.len() < text.len() && number.parse::<f64>().is_ok() => NotALatency::WithUnit,
+        _ => NotALatency::NotANumber,
+    })?;
+    in_seconds(number, unit.per_second())
+}
+
+/// Returns how long `number` is, of which a second holds `per_second`.
+pub(super) fn in_seconds(number: f64, per_second: f64) -> Result<Duration, NotALatency> {
     if number < 0.0 {
         return Err(NotALatency::Negative);
     }
-    let latency = Duration::try_from_secs_f64(number / unit.per_second()).map_err(|_| NotALatency::TooLong)?;
+    let latency = Duration::try_from_secs_f64(number / per_second).map_err(|_| NotALatency::TooLong)?;
     if latency > LONGEST { Err(NotALatency::TooLong) } else { Ok(latency) }
 }
 
@@ -147,7 +187,9 @@ mod tests {
     fn a_line_that_is_no_latency_is_named() {
         for (text, why) in [
             ("fast", NotALatency::NotANumber),
-            ("12ms", NotALatency::NotANumber),
+            ("12ms", NotALatency::WithUnit),
+            ("1.5 s", NotALatency::WithUnit),
+            ("ms", NotALatency::NotANumber),
             ("1,5", NotALatency::NotANumber),
             ("-1", NotALatency::Negative),
             ("NaN", NotALatency::TooLong),

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// What a run of samples has seen so far. Only the minutes and hours of the day that samples fell in add to its size: 24
 /// times 400 kB at most for the latter.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
     /// Lookup, TCP, proxy CONNECT and TLS together.
     pub connect: StageCounts,
@@ -32,8 +32,8 @@ pub struct Tally {
     /// The last sample.
     pub last: Option<Timestamp>,
     /// Reading by the hour of the day, UTC.
-    hours: BTreeMap<u8, StageCounts>,
-    lag: Counted,
+    pub(super) hours: BTreeMap<u8, StageCounts>,
+    pub(super) lag: Counted,
 }
 
 impl Tally {
@@ -44,8 +44,7 @@ impl Tally {
             sample.into_iter().for_each(|sample| counts.record(sample));
         }
         if let Some(read) = taken.read {
-            let hour = at.unix_ms().div_euclid(3_600_000).rem_euclid(24) as u8;
-            self.hours.entry(hour).or_default().record(read);
+            self.hours.entry(hour(at)).or_default().record(read);
         }
         if let Some(failing) = taken.failure {
             self.failures.add(failing);
@@ -94,15 +93,22 @@ impl Tally {
         })
     }
 
-    /// Counts a request that was called off after `waited`.
+    /// Counts a request that was called off after `waited`, and returns what it says.
     ///
     /// How much of that went into connecting is not known: the slowest connection so far is taken for it, which is at
     /// most too little for the stage that it was in.
-    pub(super) fn call_off(&mut self, waited: Duration, at: Timestamp) {
+    pub(super) fn call_off(&mut self, waited: Duration, at: Timestamp) -> Taken {
         let slowest = self.connect.latencies().ok().and_then(|connect| connect.slowest()).unwrap_or_default();
         let read = waited.checked_sub(slowest).filter(|read| !read.is_zero()).map(Sample::Censored);
-        self.add(&Taken { read, whole: Some(Sample::Censored(waited)), ..Taken::default() }, at);
+        let taken = Taken { read, whole: Some(Sample::Censored(waited)), ..Taken::default() };
+        self.add(&taken, at);
+        taken
     }
+}
+
+/// Returns the hour of the day, UTC.
+pub(super) fn hour(at: Timestamp) -> u8 {
+    at.unix_ms().div_euclid(3_600_000).rem_euclid(24) as u8
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod operations;
 mod probe;
 mod processes;
 mod reading;
+mod recordings;
 mod replay;
 mod sandbox;
 #[path = "../secure/mod.rs"]

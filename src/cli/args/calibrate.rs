@@ -16,6 +16,10 @@ Examples:
       Limits from what was sent already: the only way to measure what must not be done twice.
   abide calibrate -p acme --samples-file latencies.txt --unit ms
       Limits from another tool's measurements.
+  abide calibrate --samples-file curl:curl.txt
+      The same from lines of: curl -s -o /dev/null -m 60 -w '%{json}\\n' https://api.example/ping >>curl.txt
+  abide calibrate -p acme /health --hlog monday.hlog
+      Keep what was measured: --samples-file hlog:monday.hlog reads it again, and so do HdrHistogram's tools.
   abide calibrate -p acme /orders/by-ref/order-1 --over 24h --report acme.html
       The same with a page to look at and to hand on.";
 
@@ -53,6 +57,9 @@ pub struct CalibrateArgs {
     /// What is suggested.
     #[command(flatten)]
     pub suggesting: SuggestingArgs,
+    /// What is kept.
+    #[command(flatten)]
+    pub keeping: KeepingArgs,
     /// By which way.
     #[command(flatten)]
     pub way: WayArgs,
@@ -74,12 +81,15 @@ pub struct SourceArgs {
     /// the partner's store.
     #[arg(long, conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed", "samples_file"])]
     pub from_ledger: bool,
-    /// Those of another tool: a file with one latency a line; - is stdin
-    #[arg(long, value_name = "FILE|-",
+    /// Those of another tool: a file with one latency a line, curl:FILE, or hlog:FILE; - is stdin
+    ///
+    /// curl:FILE holds what curl -w '%{json}\n' wrote, of curl 7.75 or later: its time-outs (28) count as given up.
+    /// hlog:FILE is an interval log of HdrHistogram, written by --hlog or by another tool.
+    #[arg(long, value_name = "[curl:|hlog:]FILE|-",
           conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed"])]
     pub samples_file: Option<String>,
-    /// The unit of --samples-file
-    #[arg(long, value_name = "ms|s|us", requires = "samples_file")]
+    /// The unit of --samples-file; not for curl, nor for what --hlog wrote, which say it themselves
+    #[arg(long, value_name = "ms|s|us|ns", requires = "samples_file")]
     pub unit: Option<String>,
 }
 
@@ -129,6 +139,18 @@ pub struct SamplingArgs {
     /// The seed of the moments at which requests leave, to repeat a run
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub seed: Option<u64>,
+}
+
+/// What is kept of what was measured.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Files")]
+pub struct KeepingArgs {
+    /// Write what was measured into a new file, and its percentiles into one beside it that ends in .hgrm
+    ///
+    /// An interval log of HdrHistogram, a line a minute and stage, in nanoseconds: reading has no tag, connecting is
+    /// connect.cold, the whole total.cold, and what was given up has .censored behind it.
+    #[arg(long, value_name = "FILE", conflicts_with = "samples_file")]
+    pub hlog: Option<PathBuf>,
 }
 
 /// What is suggested.

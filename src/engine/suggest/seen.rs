@@ -33,6 +33,22 @@ pub struct Seen {
 }
 
 impl Seen {
+    /// Returns that nothing but reading was measured, at times that are not known.
+    pub fn of_reading(read: Latencies) -> Seen {
+        let none = || Latencies::from_samples([]).expect("nothing is not too much");
+        Seen {
+            read,
+            connect: none(),
+            whole: none(),
+            failures: Failures::default(),
+            missed: 0,
+            minutes: Minutes::Unknown,
+            hours: Hours::default(),
+            lag: None,
+            pacing: Pacing::Open,
+        }
+    }
+
     /// Returns how many requests were made, whatever came of them.
     pub fn tried(&self) -> u64 {
         self.read.samples().max(self.whole.samples()).saturating_add(self.failures.all())

@@ -39,7 +39,7 @@ async fn run(plan: &Plan, script: Script, interrupt: &Interrupt) -> (Tally, Ende
         tls: tls.clone(),
         proxies: Proxies::default(),
     };
-    let (tally, ended) = take(plan, &subject, &settings, interrupt, &mut |_| ()).await;
+    let (tally, ended) = take(plan, &subject, &settings, interrupt, &mut |_, _, _| ()).await;
     (tally, ended, partner.stop().await.connections)
 }
 
