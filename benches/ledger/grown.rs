@@ -116,6 +116,7 @@ fn settled(verdict: Verdict) -> Fact {
         error: None,
         not_before: None,
         replayed: false,
+        slow: false,
         hop: None,
     };
     let response = http.map(|_| {

@@ -45,6 +45,7 @@ pub(super) fn finished(a: u32, finding: Finding, exchange: &Exchange, seen: (Now
         error: exchange.error.clone(),
         not_before: finding.retry_after.map(|wait| now.wall.after(wait)),
         replayed: finding.replayed,
+        slow: finding.slow,
         // The query of an address may be a credential, and nobody follows it but this run.
         hop: finding.hop.map(|hop| mask.hide(&location::shown(&hop)).into()),
     }

@@ -61,6 +61,8 @@ pub struct Finding {
     pub retry_after_malformed: bool,
     /// The answer is marked as a stored one.
     pub replayed: bool,
+    /// The answer took longer than 99 % of those that were measured before.
+    pub slow: bool,
     /// Where to send the next attempt at once.
     pub hop: Option<String>,
 }
@@ -78,6 +80,7 @@ impl Finding {
             retry_after: None,
             retry_after_malformed: false,
             replayed: false,
+            slow: false,
             hop: None,
         }
     }
@@ -100,11 +103,22 @@ pub fn classify(exchange: &Exchange, context: &Context<'_>) -> Finding {
                 (Reason::ConnectTimeout, Via::Forward | Via::Tunnel) => {
                     Finding { reason: Reason::ProxyTimeout, ..finding }
                 }
+                // Nothing says that the partner failed: it may well have been about to answer.
+                _ if context.policy.measured.gave_up_early(exchange) => too_soon(finding),
                 _ => finding,
             }
         }
         Outcome::Answered(answer) => answered(answer, exchange, context),
     }
+}
+
+/// Returns what an answer means that was given up too soon.
+///
+/// Source: semantics.md 1.6.
+fn too_soon(finding: Finding) -> Finding {
+    let is_read = finding.reason == Reason::ReadTimeout;
+    let reason = if is_read { Reason::ReadLimitShort } else { finding.reason };
+    Finding { reason, side: Some(Side::Ours), ..finding }
 }
 
 fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {
@@ -198,6 +212,7 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Find
     }
     finding.http = Some(answer.status);
     finding.replayed = is_replayed(answer, context.policy);
+    finding.slow = context.policy.measured.is_slow(exchange);
     if finding.replayed && finding.evidence.is_doubt() && finding.again == Again::Yes {
         // The same key would fetch the same stored answer for ever.
         finding.again = Again::No;

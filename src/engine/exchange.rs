@@ -262,6 +262,21 @@ pub struct Way {
     pub proxy: Option<Box<str>>,
 }
 
+impl Stages {
+    /// Returns how long it took until the request was sent.
+    pub fn until_sent(&self) -> Duration {
+        let stages = [self.resolve_us, self.connect_us, self.tls_us, self.write_us];
+        Duration::from_micros(stages.into_iter().flatten().fold(0, u64::saturating_add))
+    }
+}
+
+impl Exchange {
+    /// Returns how long the answer was waited for once the request was sent.
+    pub fn waited(&self) -> Duration {
+        self.took.saturating_sub(self.stages.until_sent())
+    }
+}
+
 /// Everything the wire said about one attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exchange {

@@ -209,6 +209,9 @@ pub struct Finished {
     /// The answer was marked as a stored one.
     #[serde(default, skip_serializing_if = "is_false")]
     pub replayed: bool,
+    /// The answer took longer than 99 % of those that were measured before.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub slow: bool,
     /// Where a redirect pointed that the next attempt follows: such a hop spends no attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hop: Option<Box<str>>,

@@ -14,6 +14,7 @@ pub mod fingerprint;
 pub mod gateway;
 pub mod json;
 pub mod location;
+pub mod measured;
 pub mod moment;
 pub mod operation;
 pub mod planted;

@@ -2,6 +2,7 @@
 
 use super::backoff::Backoff;
 use super::json::Pointer;
+use super::measured::Measured;
 use super::operation::Method;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,8 @@ pub struct Policy {
     pub error_message: Option<Pointer>,
     /// No attempt starts with less time than this.
     pub min_attempt: Duration,
+    /// What was measured before.
+    pub measured: Measured,
     /// How much of an answer is read and kept.
     pub sizes: Sizes,
     /// The user accepts that a run begins with a second execution (`--accept-duplicate`).
@@ -54,6 +57,7 @@ impl Policy {
             classify: ClassifyRules::default(),
             error_message: None,
             min_attempt: MIN_ATTEMPT,
+            measured: Measured::default(),
             sizes: Sizes::default(),
             accept_duplicate: false,
             follow: false,

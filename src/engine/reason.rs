@@ -76,6 +76,7 @@ reasons! {
     WriteTimeout = "write_timeout", "the partner stopped taking the request";
     ClosedWhileSending = "closed_while_sending", "the connection ended while the request was going out";
     ReadTimeout = "read_timeout", "no answer within the read limit";
+    ReadLimitShort = "read_limit_short", "no answer within the read limit, which is shorter than the measured p99";
     AttemptTimeout = "attempt_timeout", "no answer within the attempt limit";
     DeadlineReached = "deadline_reached", "no answer before the deadline";
     Unanswered = "unanswered", "the connection ended without an answer";

@@ -181,6 +181,7 @@ pub fn finished(a: u32, evidence: Evidence, again: Again) -> Finished {
         error: None,
         not_before: None,
         replayed: false,
+        slow: false,
         hop: None,
     }
 }

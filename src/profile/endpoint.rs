@@ -7,6 +7,7 @@ use super::known;
 use super::raw::{Field, Section};
 use super::rules;
 use super::sections;
+use crate::engine::measured::Measured;
 use crate::engine::operation::Method;
 use crate::engine::policy::{BodyRule, ClassifyRules, Idempotency, KeyPlace, MIN_ATTEMPT, StatusPolicy, Timeouts};
 use std::time::Duration;
@@ -21,6 +22,8 @@ pub(super) struct Rules {
     pub(super) classify: ClassifyRules,
     /// The measured p50.
     pub(super) p50: Option<Duration>,
+    /// What else was measured.
+    pub(super) measured: Measured,
 }
 
 impl Rules {
@@ -51,7 +54,7 @@ impl Rules {
             sections::breaker(&section)?;
         }
         if let Some(section) = section.section("measured", known::MEASURED)? {
-            rules.p50 = sections::measured(&section)?;
+            (rules.p50, rules.measured) = sections::measured(&section)?;
         }
         Ok(rules)
     }

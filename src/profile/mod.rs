@@ -235,6 +235,7 @@ impl Profile {
             classify: rules.classify.clone(),
             error_message: self.error_message.clone(),
             min_attempt: rules.min_attempt(),
+            measured: rules.measured,
             sizes: self.sizes,
             accept_duplicate: false,
             follow: false,

@@ -6,6 +6,7 @@ use super::raw::Section;
 use super::rules;
 use super::{LedgerRules, Loads, StoreBody};
 use crate::engine::backoff::Jitter;
+use crate::engine::measured::Measured;
 use crate::engine::policy::{Idempotency, KeyFormat, KeyPlace, MIN_ATTEMPT, RetryPolicy, Sizes, Timeouts};
 use crate::engine::units::show_duration;
 use std::time::Duration;
@@ -191,7 +192,13 @@ pub(super) fn breaker(section: &Section<'_>) -> Result<(), ProfileError> {
     }
 }
 
-/// Reads the p50 of `[measured]`; what else is there is for `calibrate` and for people.
-pub(super) fn measured(section: &Section<'_>) -> Result<Option<Duration>, ProfileError> {
-    section.duration("p50")
+/// Reads the p50 of `[measured]`, and what an attempt is compared with; the rest is for people.
+pub(super) fn measured(section: &Section<'_>) -> Result<(Option<Duration>, Measured), ProfileError> {
+    let at = match section.get("at") {
+        Some(field) => Some(field.text()?.parse().map_err(|_| field.refused("is no time in UTC", None))?),
+        None => None,
+    };
+    let samples = section.get("samples").map(|field| field.count(0..=u32::MAX).map(u64::from)).transpose()?;
+    let (p95, p99) = (section.duration("p95")?, section.duration("p99")?);
+    Ok((section.duration("p50")?, Measured { at, samples, p95, p99 }))
 }

@@ -72,12 +72,13 @@ pub fn happened(finished: &Finished) -> String {
         Some(detail) => format!("{}: {detail}", finished.reason.words()),
         None => finished.reason.words().to_owned(),
     };
+    let slow = if finished.slow { ", slower than 99 % of the past" } else { "" };
     match finished.http {
-        Some(http) if finished.done == Some(true) && !finished.replayed => format!("{http} in {took}"),
+        Some(http) if finished.done == Some(true) && !finished.replayed => format!("{http} in {took}{slow}"),
         Some(http) if finished.done == Some(true) => format!("{http} in {took}, a stored answer"),
         Some(http) => match &finished.hop {
             Some(hop) => format!("{http} in {took}, a redirect, followed to {hop}"),
-            None => format!("{http} in {took}, {words}"),
+            None => format!("{http} in {took}, {words}{slow}"),
         },
         None if finished.ms == 0 => format!("{words}, at once"),
         None => format!("{words}, after {took}"),
@@ -313,6 +314,7 @@ mod tests {
             error: None,
             not_before: None,
             replayed: false,
+            slow: false,
             hop: None,
         }
     }
@@ -334,6 +336,8 @@ mod tests {
                 "k1: attempt 2: 201 in 12ms",
             ),
         ];
+        let slow = Finished { slow: true, ..cases[2].0.clone() };
+        let cases = cases.into_iter().chain([(slow, "k1: attempt 2: 201 in 12ms, slower than 99 % of the past")]);
         for (finished, expected) in cases {
             assert_eq!(attempt(&key, &finished, &Taken::default(), Detail::Short), expected);
         }

@@ -65,6 +65,8 @@ pub struct Attempted<'a> {
     pub not_before: Option<Timestamp>,
     /// The answer was marked as a stored one.
     pub replayed: bool,
+    /// The answer took longer than 99 % of those that were measured before.
+    pub slow: bool,
     /// Where a redirect pointed that was followed.
     pub hop: Option<&'a str>,
 }
@@ -85,6 +87,7 @@ impl<'a> From<&'a Finished> for Attempted<'a> {
             error: finished.error.as_deref(),
             not_before: finished.not_before,
             replayed: finished.replayed,
+            slow: finished.slow,
             hop: finished.hop.as_deref(),
         }
     }

@@ -5,7 +5,7 @@ use abide::engine::facts::{Fact, StoredBody};
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::IdempotencyKey;
 use abide::engine::reason::Reason;
-use abide::engine::verdict::{Cause, Evidence, Verdict};
+use abide::engine::verdict::{Cause, Evidence, Side, Verdict};
 use abide::store::StoreError;
 use abide::store::jsonl::{Found, Options, Reader, verify};
 use std::path::{Path, PathBuf};
@@ -92,6 +92,27 @@ fn version_1_with_tls_is_read() {
     assert_eq!((stages.connect_us, stages.tls_us, stages.body_us), (Some(812), Some(2207), None));
     let old = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
     assert!(found(&old, "order-1").history.opened().tls.is_none());
+}
+
+/// What `[measured]` added: an answer that was slow, and a reason. A reader that does not know them passes over the field,
+/// as `version_1_with_additions_is_read` holds, and takes the reason for an unknown one; here no answer was slow before.
+#[test]
+fn version_1_with_what_was_measured_is_read() {
+    let reader = Reader::open(&kept("v1-measured.jsonl"), &options()).expect("readable");
+    assert!(reader.warnings().is_empty());
+    let last =
+        |name: &str| found(&reader, name).history.settled().and_then(|settled| settled.last.clone()).expect("one");
+    assert_eq!((last("slow").slow, last("slow").reason), (true, Reason::Ok));
+    assert_eq!((last("short").slow, last("short").reason), (false, Reason::ReadLimitShort));
+    assert_eq!(last("short").side, Some(Side::Ours));
+    let old = Reader::open(&kept("v1.jsonl"), &options()).expect("readable");
+    assert!(
+        found(&old, "order-1")
+            .history
+            .settled()
+            .and_then(|settled| settled.last.as_deref())
+            .is_some_and(|last| !last.slow)
+    );
 }
 
 /// What forgetting added: the header's version, and lines that say which claims are gone. Readers of version 1 refuse such

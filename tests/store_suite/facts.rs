@@ -71,6 +71,7 @@ pub fn attempt(a: u32, evidence: Evidence) -> Arc<Finished> {
         error: Some("connection reset".into()),
         not_before: Some(now().wall),
         replayed: false,
+        slow: false,
         hop: None,
     })
 }

@@ -1,6 +1,7 @@
 use super::*;
 use crate::engine::exchange::{Headers, Stages, Via};
 use crate::engine::json::Pointer;
+use crate::engine::measured::Measured;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::Method;
 use std::sync::LazyLock;
@@ -468,4 +469,52 @@ fn what_never_left_is_not_sent_and_what_left_whole_is_in_doubt() {
         );
         assert_eq!((found.done, found.http, found.hop), (None, None, None));
     }
+}
+
+/// A partner of whose answers one in a hundred takes longer than 5 s.
+fn measured() -> Policy {
+    let measured = Measured { p99: Some(Duration::from_secs(5)), ..Measured::default() };
+    Policy { measured, ..policy("POST") }
+}
+
+#[test]
+fn an_answer_that_was_given_up_before_the_measured_p99_is_our_own_fault() {
+    use Side::{Network, Ours, Theirs};
+    let connected = Stages { resolve_us: Some(100_000), connect_us: Some(900_000), ..Stages::default() };
+    // The stage, what ended it, how long the attempt took of which a second went into connecting, and what is said of it.
+    let rows = [
+        (Stage::FirstByte, Fault::TimedOut(Limit::Read), 3_000, Reason::ReadLimitShort, Ours),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Read), 5_999, Reason::ReadLimitShort, Ours),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Read), 6_000, Reason::ReadTimeout, Theirs),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Attempt), 5_000, Reason::AttemptTimeout, Ours),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Attempt), 7_000, Reason::AttemptTimeout, Theirs),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Deadline), 2_000, Reason::DeadlineReached, Ours),
+        (Stage::FirstByte, Fault::TimedOut(Limit::Deadline), 9_000, Reason::DeadlineReached, Theirs),
+        (Stage::Connect, Fault::TimedOut(Limit::Connect), 3_000, Reason::ConnectTimeout, Network),
+        (Stage::Write, Fault::TimedOut(Limit::Write), 3_000, Reason::WriteTimeout, Theirs),
+        (Stage::FirstByte, Fault::Closed, 3_000, Reason::Unanswered, Side::Unclear),
+    ];
+    let (rules, unmeasured) = (measured(), policy("POST"));
+    for (stage, fault, took, reason, side) in rows {
+        let outcome = Outcome::Unanswered { sent: Sent::Whole, stage, fault };
+        let given_up = Exchange { stages: connected, took: Duration::from_millis(took), ..exchange(outcome) };
+        let found = classify(&given_up, &context(&rules, NONE));
+        assert_eq!((found.reason, found.side), (reason, Some(side)), "{fault:?} after {took}");
+        // What it proves, and whether it is repeated, does not depend on whose fault it is.
+        let before = classify(&given_up, &context(&unmeasured, NONE));
+        assert_eq!((found.evidence, found.again), (before.evidence, before.again));
+        assert_ne!(before.side, Some(Ours));
+    }
+}
+
+#[test]
+fn an_answer_that_takes_longer_than_the_measured_p99_is_slow() {
+    let rules = measured();
+    let slow = |policy: &Policy, ms: u64| {
+        let stages = Stages { first_byte_us: Some(ms * 1_000), ..Stages::default() };
+        let answered = Exchange { stages, ..exchange(Outcome::Answered(answer(201, &[], "{}"))) };
+        classify(&answered, &context(policy, NONE)).slow
+    };
+    assert_eq!([4_999, 5_000, 5_001].map(|ms| slow(&rules, ms)), [false, false, true]);
+    assert!(!slow(&policy("POST"), 60_000), "nothing was measured");
 }

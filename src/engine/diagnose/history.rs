@@ -118,6 +118,7 @@ mod tests {
             error: None,
             not_before: None,
             replayed: false,
+            slow: false,
             hop: None,
         }
     }

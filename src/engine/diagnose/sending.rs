@@ -134,6 +134,7 @@ fn finished(finding: &Finding, exchange: &Exchange) -> Finished {
         error: None,
         not_before: finding.retry_after.map(|wait| exchange.at.after(wait)),
         replayed: finding.replayed,
+        slow: finding.slow,
         hop: finding.hop.as_deref().map(Into::into),
     }
 }

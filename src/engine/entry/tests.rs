@@ -63,6 +63,7 @@ fn attempt(a: u32, evidence: Evidence) -> Arc<Finished> {
         error: None,
         not_before: None,
         replayed: false,
+        slow: false,
         hop: None,
     })
 }

@@ -49,7 +49,7 @@ fn taken(finished: &Finished, took: Duration) -> Taken {
             Taken { connect: whole, whole, ..Taken::default() }
         }
         Reason::WriteTimeout => Taken { connect, whole, ..Taken::default() },
-        Reason::ReadTimeout | Reason::AttemptTimeout | Reason::DeadlineReached => {
+        Reason::ReadTimeout | Reason::ReadLimitShort | Reason::AttemptTimeout | Reason::DeadlineReached => {
             let waited = took.saturating_sub(sum(&[resolve_us, connect_us, tls_us, write_us]));
             // Where connecting took all the time, nothing was waited for.
             let read = connect.map(|_| Sample::Censored(waited));
@@ -104,6 +104,7 @@ mod tests {
             error: None,
             not_before: None,
             replayed: false,
+            slow: false,
             hop: None,
         }
     }

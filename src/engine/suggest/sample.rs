@@ -57,8 +57,8 @@ fn given_up(stage: Stage, exchange: &Exchange) -> Taken {
         }
         Stage::Write => Taken { connect: connected(exchange), whole, ..Taken::default() },
         Stage::FirstByte | Stage::Body => {
-            let waited = took.saturating_sub(until_sent(&exchange.stages));
-            Taken { connect: connected(exchange), read: Some(Sample::Censored(waited)), whole, ..Taken::default() }
+            let read = Some(Sample::Censored(exchange.waited()));
+            Taken { connect: connected(exchange), read, whole, ..Taken::default() }
         }
     }
 }
@@ -115,10 +115,6 @@ fn connected(exchange: &Exchange) -> Option<Sample> {
     // Absent where nothing was connected.
     connect_us?;
     Some(Sample::Event(sum(&[resolve_us, connect_us, tls_us])))
-}
-
-fn until_sent(stages: &Stages) -> Duration {
-    sum(&[stages.resolve_us, stages.connect_us, stages.tls_us, stages.write_us])
 }
 
 fn sum(stages: &[Option<u64>]) -> Duration {

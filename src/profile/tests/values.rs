@@ -1,6 +1,8 @@
 use super::*;
 use crate::engine::backoff::{Backoff, Jitter};
 use crate::engine::json::Pointer;
+use crate::engine::measured::Measured;
+use crate::engine::moment::Timestamp;
 use crate::engine::policy::{
     BodyRule, ClassifyRules, Control, Idempotency, KeyFormat, KeyPlace, MIN_ATTEMPT, Means, Rule, StatusRule, Timeouts,
     ValueRule,
@@ -229,6 +231,21 @@ fn a_control_key_is_an_operation_to_ask_about() {
 fn a_measured_median_never_forbids_every_attempt() {
     let read = profile("[timeouts]\nattempt = '2s'\n[measured]\np50 = '5s'");
     assert_eq!(policy(&read, "POST", URL).min_attempt, Duration::from_secs(2));
+}
+
+#[test]
+fn what_was_measured_is_known_for_its_endpoint_only() {
+    let text = "[[endpoint]]\npath = '/slow'\n[endpoint.measured]\nat = '2026-11-30T10:00:00.000Z'\nsamples = 300\n\
+                p50 = '1s'\np95 = '2.5s'\np99 = '4.63s'";
+    let read = profile(text);
+    let expected = Measured {
+        at: Some(Timestamp::from_unix_ms(1_796_032_800_000)),
+        samples: Some(300),
+        p95: Some(Duration::from_millis(2_500)),
+        p99: Some(Duration::from_millis(4_630)),
+    };
+    assert_eq!(policy(&read, "POST", "http://api.example/slow").measured, expected);
+    assert_eq!(policy(&read, "POST", URL).measured, Measured::default());
 }
 
 #[test]

@@ -81,11 +81,12 @@ prop_compose! {
         (reason, stage) in (select(Reason::ALL), of(select(vec![Stage::Resolve, Stage::FirstByte, Stage::Body]))),
         side in of(select(vec![Side::Ours, Side::Configuration, Side::Network, Side::Theirs, Side::Unclear])),
         (http, ms, times) in (of(any::<u16>()), any::<u64>(), of((of(any::<u64>()), of(any::<u64>())))),
-        (error, not_before, replayed, hop) in (of(text()), of(when()), any::<bool>(), of(text())),
+        (error, not_before, replayed, slow, hop) in
+            (of(text()), of(when()), any::<bool>(), any::<bool>(), of(text())),
     ) -> Arc<Finished> {
         let stages = times.map(|(resolve_us, tls_us)| Box::new(Stages { resolve_us, tls_us, ..Stages::default() }));
         Arc::new(Finished {
-            a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, hop,
+            a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, slow, hop,
         })
     }
 }

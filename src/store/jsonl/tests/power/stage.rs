@@ -218,6 +218,6 @@ pub fn outcome(key: &str, a: u32, verdict: Verdict) -> Fact {
 pub fn finished(a: u32) -> Finished {
     let (evidence, again, reason) = (Evidence::InDoubt, Again::Yes, Reason::ReadTimeout);
     let (stage, side, http, stages, error, not_before) = (None, None, None, None, None, None);
-    let (ms, done, replayed, hop) = (5, None, false, None);
-    Finished { a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, hop }
+    let (ms, done, replayed, slow, hop) = (5, None, false, false, None);
+    Finished { a, evidence, done, again, reason, stage, side, http, ms, stages, error, not_before, replayed, slow, hop }
 }
