@@ -58,12 +58,26 @@ impl fmt::Display for NotEdited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             NotEdited::NotToml => f.write_str("it is no TOML"),
+            NotEdited::Form("endpoint") => f.write_str("its endpoints are a list in brackets, which is not edited"),
             NotEdited::Form(place) => write!(f, "its {place} is no table, and is not edited"),
         }
     }
 }
 
 impl std::error::Error for NotEdited {}
+
+impl Findings {
+    /// Returns findings that change every limit in force, and name all that may be measured: whether a profile can be
+    /// edited does not depend on what is found.
+    pub fn rehearsal(current: &Timeouts, at: Timestamp) -> Findings {
+        let twice = |limit: Duration| limit.saturating_mul(2);
+        let Timeouts { connect, read, attempt, overall, .. } = *current;
+        let (connect, read, attempt, overall) = (twice(connect), twice(read), twice(attempt), twice(overall));
+        let (samples, censored, span, grade, thin) = (1, 0, None, "snapshot", true);
+        let proposed = Timeouts { connect, read, attempt, overall, ..*current };
+        Findings { current: *current, proposed, at, samples, censored, span, grade, latencies: Vec::new(), thin }
+    }
+}
 
 impl Profile {
     /// Returns which endpoint a request is about.
@@ -86,6 +100,16 @@ impl Profile {
 /// # Errors
 /// [`NotEdited`]; nothing was changed.
 pub fn rewritten(text: &str, measured: &Measured, findings: &Findings) -> Result<String, NotEdited> {
+    const MARK: char = '\u{feff}';
+    let plain = text.strip_prefix(MARK).unwrap_or(text);
+    let mark = if plain.len() < text.len() { String::from(MARK) } else { String::new() };
+    // What comes from Windows goes back as it came.
+    let is_windows = plain.contains("\r\n") && plain.matches("\r\n").count() == plain.matches('\n').count();
+    let edited = edited(&if is_windows { plain.replace("\r\n", "\n") } else { plain.to_owned() }, measured, findings)?;
+    Ok(mark + &if is_windows { edited.replace('\n', "\r\n") } else { edited })
+}
+
+fn edited(text: &str, measured: &Measured, findings: &Findings) -> Result<String, NotEdited> {
     let mut document: DocumentMut = text.parse().map_err(|_| NotEdited::NotToml)?;
     let endpoints = document.entry("endpoint").or_insert(Item::ArrayOfTables(ArrayOfTables::new()));
     let endpoints = endpoints.as_array_of_tables_mut().ok_or(NotEdited::Form("endpoint"))?;
@@ -109,8 +133,10 @@ pub fn rewritten(text: &str, measured: &Measured, findings: &Findings) -> Result
     // What was measured before does not stay beside what was measured now.
     let old: Vec<String> = measured.iter().map(|(name, _)| name.to_owned()).collect();
     let new = values(findings);
-    old.iter().filter(|old| !new.iter().any(|(name, _)| name == old)).for_each(|old| drop(measured.remove(old)));
+    let stays = |name: &String| new.iter().any(|(new, _)| new == name);
+    let gone: Vec<String> = old.into_iter().filter(|old| !stays(old)).collect();
     new.into_iter().for_each(|(name, value)| set(measured, name, value));
+    gone.iter().for_each(|name| remove(measured, name));
     Ok(document.to_string())
 }
 
@@ -158,6 +184,24 @@ fn set(table: &mut dyn TableLike, name: &str, mut value: Value) {
             *old = value;
         }
         None => drop(table.insert(name, Item::Value(value))),
+    }
+}
+
+/// Removes a value. What people wrote before and behind it goes before the next one.
+fn remove(table: &mut dyn TableLike, name: &str) {
+    let names: Vec<String> = table.iter().map(|(name, _)| name.to_owned()).collect();
+    let at = names.iter().position(|other| other == name);
+    let next = at.and_then(|at| names.get(at + 1)).or_else(|| names.first()).filter(|next| *next != name);
+    let before = table.key(name).and_then(|key| key.leaf_decor().prefix()?.as_str()).unwrap_or_default().to_owned();
+    let value = table.get(name).and_then(Item::as_value);
+    let behind = value.and_then(|value| value.decor().suffix()?.as_str()).unwrap_or_default().trim();
+    let behind = if behind.is_empty() { String::new() } else { format!("{behind}\n") };
+    let comments = if before.contains('#') || !behind.is_empty() { before + &behind } else { String::new() };
+    table.remove(name);
+    if let Some(mut next) = next.filter(|_| comments.contains('#')).and_then(|next| table.key_mut(next)) {
+        let decor = next.leaf_decor_mut();
+        let own = decor.prefix().and_then(|prefix| prefix.as_str()).unwrap_or_default().to_owned();
+        decor.set_prefix(comments + &own);
     }
 }
 
@@ -246,6 +290,48 @@ path = '/other'
         let thin = Findings { thin: true, ..findings() };
         let found = rewritten("", &measured(None), &thin).expect("edits");
         assert!(found.contains("grade = \"day, at least\""), "{found}");
+    }
+
+    #[test]
+    fn comments_of_values_that_go_stay() {
+        let text = "\
+[[endpoint]]
+path = '/a'
+
+[endpoint.measured]
+p50 = '3s'
+# Bob saw this on a Friday.
+p95 = '9s' # too long
+# The slowest.
+max = '10s' # one of them
+";
+        let expected = "\
+[[endpoint]]
+path = '/a'
+timeouts = { read = \"5.8s\", overall = \"1m30s\" }
+
+[endpoint.measured]
+p50 = \"440ms\"
+# Bob saw this on a Friday.
+# too long
+# The slowest.
+# one of them
+at = \"2026-11-30T10:00:00.000Z\"
+samples = 299
+censored = 1
+grade = \"day\"
+span = \"1d\"
+";
+        assert_eq!(rewritten(text, &measured(Some(0)), &findings()).as_deref(), Ok(expected));
+    }
+
+    #[test]
+    fn line_ends_of_windows_and_its_mark_stay() {
+        let text = "\u{feff}version = 1\r\n# both\r\n\r\n[[endpoint]]\r\npath = '/a' # one\r\n";
+        let found = rewritten(text, &measured(Some(0)), &findings()).expect("edits");
+        assert!(found.starts_with(text), "{found:?}");
+        assert_eq!(found.matches('\n').count(), found.matches("\r\n").count());
+        assert!(found.matches('\n').count() > 6, "{found:?}");
     }
 
     #[test]
