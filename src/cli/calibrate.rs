@@ -1,7 +1,9 @@
 //! `abide calibrate`: from samples to limits with their evidence.
 
+mod compare;
 mod imported;
 mod keep;
+mod over;
 mod report;
 mod settings;
 mod write;
@@ -30,8 +32,10 @@ use abide::net::WireSettings;
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
 use abide::profile::Profile;
+use compare::Before;
 use keep::Keeper;
 use nix::sys::signal::Signal;
+use over::Long;
 use settings::Settings;
 use std::time::{Duration, Instant};
 use write::Target;
@@ -58,23 +62,37 @@ pub fn run(args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
 }
 
 fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
-    let settings = settings::read(args, session, chance)?;
+    let mut settings = settings::read(args, session, chance)?;
     if settings.subject.url.expose().starts_with("https:") {
         settings.tls.load_ahead();
     }
     let target = target(args, &settings.profile, &settings.subject.policy, settings.subject.url.expose())?;
+    let before = Before::read(args, settings.profile.as_ref(), &settings.subject.policy, session)?;
     settings.warnings.iter().for_each(|warning| session.screen.warn(warning));
-    let mut keeper = args.keeping.hlog.as_deref().map(|path| Keeper::create(path, session)).transpose()?;
+    let hlog = args.keeping.hlog.as_deref();
+    let long = settings.over.is_some().then(|| Long::begin(&settings, session)).transpose()?;
+    let mut keeper = match &long {
+        Some(long) => Some(long.keeper(hlog)?),
+        None => hlog.map(|path| Keeper::create(path, session)).transpose()?,
+    };
     let interrupt = Interrupt::default();
     let bell = interrupt.clone();
     let signals = Signals::take(session.screen.clone(), move || bell.set())?;
-    session.screen.talk(&announcement(&settings, session));
+    let wanted = settings.plan.samples;
+    if let Some(long) = &long {
+        session.screen.talk(&long.words(wanted));
+        settings.plan.samples = wanted.map(|samples| samples.saturating_sub(long.done));
+    }
+    session.screen.talk(&announcement(&settings, session, keeper.is_some()));
     let runtime = super::runtime()?;
-    let (tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt, keeper.as_mut()));
+    let (mut tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt, keeper.as_mut()));
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
-    let kept = keeper.map_or(Ok(()), |keeper| keeper.finish(&tally, session));
+    let kept = keeper.map_or(Ok(()), |keeper| match &long {
+        Some(long) => keeper.flush(&tally).and_then(|()| long.end(&mut tally, wanted, hlog, session)),
+        None => keeper.finish(&tally, session),
+    });
     let plan = &settings.plan;
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
     let found = Found {
@@ -86,8 +104,9 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
             Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
             Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
         },
-        planned: planned(plan),
+        planned: Planned { samples: wanted, ..planned(plan) },
         target,
+        before,
         signal: signals.first(),
         ..Found::of(&settings.shown, "live", &seen, &settings.options)
     };
@@ -109,6 +128,8 @@ struct Found<'a> {
     planned: Planned,
     /// The profile that is to be written to.
     target: Option<Target>,
+    /// What it is compared with.
+    before: Option<Before>,
     /// What ended the run.
     signal: Option<Signal>,
 }
@@ -127,6 +148,7 @@ impl<'a> Found<'a> {
             filled: None,
             planned: Planned { source: source.into(), ..Planned::default() },
             target: None,
+            before: None,
             signal: None,
         }
     }
@@ -135,12 +157,14 @@ impl<'a> Found<'a> {
 /// Prints what was found, and returns the status to leave with.
 fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<Exit, Failure> {
     let is_thin = found.result.as_ref().is_ok_and(|found| !found.weaknesses.is_empty());
+    let compared = found.before.as_ref().map(|before| before.compared(found.seen, found.options));
+    let is_slower = compared.as_ref().is_some_and(|compared| !compared.is_fine());
     let suggesting = &args.suggesting;
     let refuses_thin = suggesting.strict || (suggesting.write && !suggesting.accept_thin);
     let exit = match (found.signal, &found.result) {
         (Some(signal), _) => Exit::Signal(signal),
         (None, Err(_)) => Exit::Unmet,
-        (None, Ok(_)) if is_thin && refuses_thin => Exit::Unmet,
+        (None, Ok(_)) if is_slower || (is_thin && refuses_thin) => Exit::Unmet,
         (None, Ok(_)) => Exit::Fine,
     };
     let shown = Calibrated {
@@ -152,6 +176,7 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<
         result: found.result.as_ref().map_err(Vec::as_slice),
         stopped: found.stopped.as_deref(),
         filled: found.filled.as_ref(),
+        compared: compared.as_ref(),
     };
     let print = |exit: Exit| {
         session.print(&match session.format {
@@ -260,7 +285,7 @@ fn so_far(tally: &Tally) -> String {
 }
 
 /// Says what is about to be sent, before a byte leaves.
-fn announcement(settings: &Settings, session: &Session) -> String {
+fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String {
     let Settings { shown, plan, .. } = settings;
     let now = session.now().wall;
     let count = match plan.samples {
@@ -285,10 +310,11 @@ fn announcement(settings: &Settings, session: &Session) -> String {
     let named = settings.proxies.of(settings.subject.url.expose()).ok().flatten();
     let by = named.map(|named| format!(" by {}", way::words(named))).unwrap_or_default();
     format!(
-        "{shown}{by}: {count}, {pace}{}{under_way}; each is given up after {}; seed {}; nothing is recorded",
+        "{shown}{by}: {count}, {pace}{}{under_way}; each is given up after {}; seed {}{}",
         end.unwrap_or_default(),
         show_duration(plan.timeout),
-        plan.seed
+        plan.seed,
+        if is_kept { "" } else { "; nothing is recorded" }
     )
 }
 

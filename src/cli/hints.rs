@@ -46,8 +46,6 @@ const FLAGS: &[(&[&str], &str)] = &[
 
 /// Commands of the contract that are not built yet.
 const LATER: &[&str] = &["completions", "man", "enqueue", "work", "serve", "alerts", "breaker", "metrics"];
-/// Flags of `calibrate` in the contract that are not built yet.
-const LATER_FLAGS: &[&str] = &["--compare"];
 /// The same below `ledger` and `profile`.
 const LATER_BELOW: &[&str] = &["new", "schema"];
 
@@ -114,12 +112,6 @@ fn flag(typed: &str, argv: &[String]) -> Option<Advice> {
     if name == "--json" {
         return Some(Advice { message: None, hint: "machine output is --format json".into() });
     }
-    if LATER_FLAGS.contains(&name) && argv.iter().any(|word| word == "calibrate") {
-        return Some(Advice {
-            message: Some(format!("`abide calibrate {name}` is not built yet")),
-            hint: "it comes in a later version; `abide calibrate --help` lists what there is".into(),
-        });
-    }
     if !sends {
         return None;
     }
@@ -183,7 +175,6 @@ mod tests {
         let cases: &[(&[&str], &str)] = &[
             (&["serve"], "`abide serve` is not built yet"),
             (&["profile", "new"], "`abide profile new` is not built yet"),
-            (&["calibrate", "/a", "--compare"], "`abide calibrate --compare` is not built yet"),
         ];
         for (line, expected) in cases {
             assert_eq!(advice(line).and_then(|advice| advice.message).as_deref(), Some(*expected), "{line:?}");

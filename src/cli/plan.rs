@@ -62,7 +62,7 @@ pub fn make(
     owner: Owner,
 ) -> Result<Plan, Failure> {
     let profile = profile_of(args.profile.as_deref(), session)?;
-    let wanted = request::read(&args.target, &args.payload)?;
+    let wanted = request::read("send", &args.target, &args.payload)?;
     let asked = limits::read(&args.limits, now)?;
     let (key, fresh_key) = match (&args.identity.key, &args.identity.key_from) {
         (Some(key), _) => (KeySource::Given(key.clone()), false),

@@ -36,12 +36,12 @@ pub struct Wanted {
     pub warnings: Vec<String>,
 }
 
-/// Reads what is to be sent.
+/// Reads what `command` is to send.
 ///
 /// # Errors
 /// Everything that is no request, with a sentence; nothing was sent.
-pub fn read(target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
-    let (method, target) = target_parts(target, payload)?;
+pub fn read(command: &str, target: &[String], payload: &Payload) -> Result<Wanted, Failure> {
+    let (method, target) = target_parts(command, target, payload)?;
     let headers = fields(&payload.headers)?;
     let mut warnings = Vec::new();
     let body = body(payload)?;
@@ -101,17 +101,16 @@ pub fn fields(given: &[String]) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Splits `[METHOD] URL|/PATH`, with `-X` as another place for the method.
-fn target_parts(words: &[String], payload: &Payload) -> Result<(Option<Method>, String), Failure> {
+fn target_parts(command: &str, words: &[String], payload: &Payload) -> Result<(Option<Method>, String), Failure> {
     let (method, address) = match words {
         [address] if looks_like_method(address) => {
             return Err(Failure::usage(format!("{address} is a method: the URL or /PATH is missing"))
-                .hint(format!("abide send {address} https://…")));
+                .hint(format!("abide {command} {address} https://…")));
         }
         [address] => (payload.method.as_deref(), address),
         [address, method] if looks_like_address(address) && looks_like_method(method) => {
-            return Err(
-                Failure::usage("the method stands before the address").hint(format!("abide send {method} {address}"))
-            );
+            return Err(Failure::usage("the method stands before the address")
+                .hint(format!("abide {command} {method} {address}")));
         }
         [first, rest @ ..] if looks_like_address(first) => {
             return Err(Failure::usage(format!("{} is one word too many", rest[0]))
@@ -318,7 +317,7 @@ mod tests {
     }
 
     fn refusal(target: &str, payload: Payload) -> String {
-        let failure = read(&words(target), &payload).expect_err("is refused");
+        let failure = read("send", &words(target), &payload).expect_err("is refused");
         format!("{} {}", failure.error, failure.hint.unwrap_or_default())
     }
 
@@ -331,7 +330,7 @@ mod tests {
             ("/a", x, Some("DELETE")),
             ("PURGE /a", payload(), Some("PURGE")),
         ] {
-            let wanted = read(&words(target), &payload).expect("reads");
+            let wanted = read("send", &words(target), &payload).expect("reads");
             assert_eq!(wanted.method.as_ref().map(Method::as_str), expected, "{target}");
         }
     }
@@ -376,8 +375,8 @@ mod tests {
     #[test]
     fn what_many_partners_would_not_take_is_warned_of() {
         let json = Payload { json: Some("{".into()), ..payload() };
-        assert!(read(&words("/a"), &json).expect("reads").warnings[0].contains("not valid JSON"));
+        assert!(read("send", &words("/a"), &json).expect("reads").warnings[0].contains("not valid JSON"));
         let data = Payload { data: Some("1".into()), ..payload() };
-        assert!(read(&words("GET /a"), &data).expect("reads").warnings[0].contains("ignore it"));
+        assert!(read("send", &words("GET /a"), &data).expect("reads").warnings[0].contains("ignore it"));
     }
 }

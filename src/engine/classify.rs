@@ -103,22 +103,16 @@ pub fn classify(exchange: &Exchange, context: &Context<'_>) -> Finding {
                 (Reason::ConnectTimeout, Via::Forward | Via::Tunnel) => {
                     Finding { reason: Reason::ProxyTimeout, ..finding }
                 }
-                // Nothing says that the partner failed: it may well have been about to answer.
-                _ if context.policy.measured.gave_up_early(exchange) => too_soon(finding),
+                // Nothing says that the partner failed: it may well have been about to answer (semantics.md 1.6).
+                (reason, _) if context.policy.measured.gave_up_early(exchange) => {
+                    let reason = if reason == Reason::ReadTimeout { Reason::ReadLimitShort } else { reason };
+                    Finding { reason, side: Some(Side::Ours), ..finding }
+                }
                 _ => finding,
             }
         }
         Outcome::Answered(answer) => answered(answer, exchange, context),
     }
-}
-
-/// Returns what an answer means that was given up too soon.
-///
-/// Source: semantics.md 1.6.
-fn too_soon(finding: Finding) -> Finding {
-    let is_read = finding.reason == Reason::ReadTimeout;
-    let reason = if is_read { Reason::ReadLimitShort } else { finding.reason };
-    Finding { reason, side: Some(Side::Ours), ..finding }
 }
 
 fn unanswered(sent: Sent, stage: Stage, fault: Fault) -> Finding {

@@ -69,11 +69,11 @@ impl std::error::Error for NotEdited {}
 impl Findings {
     /// Returns findings that change every limit in force, and name all that may be measured: whether a profile can be
     /// edited does not depend on what is found.
-    pub fn rehearsal(current: &Timeouts, at: Timestamp) -> Findings {
+    pub fn rehearsal(current: &Timeouts) -> Findings {
         let twice = |limit: Duration| limit.saturating_mul(2);
         let Timeouts { connect, read, attempt, overall, .. } = *current;
         let (connect, read, attempt, overall) = (twice(connect), twice(read), twice(attempt), twice(overall));
-        let (samples, censored, span, grade, thin) = (1, 0, None, "snapshot", true);
+        let (at, samples, censored, span, grade, thin) = (Timestamp::default(), 1, 0, None, "snapshot", true);
         let proposed = Timeouts { connect, read, attempt, overall, ..*current };
         Findings { current: *current, proposed, at, samples, censored, span, grade, latencies: Vec::new(), thin }
     }

@@ -1,6 +1,7 @@
 //! What a calibration found: the same facts as a picture for a terminal, a page, and one document for machines.
 
 mod axis;
+mod compared;
 mod curve;
 mod drawing;
 mod hours;
@@ -11,6 +12,7 @@ mod overlay;
 mod page;
 mod text;
 
+pub use compared::Compared;
 pub use json::{Planned, document};
 pub use page::{BEGINNING, page};
 pub use text::text;
@@ -45,6 +47,8 @@ pub struct Calibrated<'a> {
     pub stopped: Option<&'a str>,
     /// A closed loop with what a stall kept from being sent.
     pub filled: Option<&'a BackFilled>,
+    /// What changed since an earlier measurement.
+    pub compared: Option<&'a Compared>,
 }
 
 impl Calibrated<'_> {

@@ -135,7 +135,7 @@ fn what_is_no_calibration_is_refused_with_a_sentence() {
         assert!(said.contains(expected) && said.ends_with("exit 2"), "{args:?}: {said}");
     }
     let said = refusal(&[url, "--compare"]);
-    assert!(said.contains("`abide calibrate --compare` is not built yet") && said.ends_with("exit 2"), "{said}");
+    assert!(said.contains("there is no profile with [measured]") && said.ends_with("exit 2"), "{said}");
 }
 
 #[test]
@@ -271,4 +271,77 @@ fn a_profile_that_may_not_be_written_to_is_refused_before_anything_is_sent() {
     assert!(said.contains("--write p.toml: the file is read-only") && said.ends_with("exit 2"), "{said}");
     let said = sandbox.run(&["calibrate", "-p", "p.toml", "--samples-file", "s.txt", "--unit", "ms", "--write"]);
     assert!(said.contains("for which endpoint?"), "{said}");
+}
+
+#[test]
+fn a_profile_whose_form_is_not_edited_is_refused_before_anything_is_sent() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(fine()));
+    let text = format!("version = 1\nbase_url = '{}'\nendpoint = [{{ method = 'GET', path = '/a' }}]\n", host.url(""));
+    sandbox.write("p.toml", &text);
+    let said = sandbox.run(&["calibrate", "-p", "./p.toml", "/a", "--write", "--samples", "5", "--rate", "100/s"]);
+    assert!(said.contains("a list in brackets, which is not edited") && said.ends_with("exit 2"), "{said}");
+    assert_eq!((host.seen().connections, sandbox.read("p.toml")), (0, text));
+}
+
+#[test]
+fn a_profile_that_is_changed_while_samples_are_taken_keeps_the_change() {
+    let slow = Turn::not_done(Act::Answer(Reply::json(200, "{}").after(std::time::Duration::from_millis(20))));
+    let (sandbox, host) = (Sandbox::new(), Host::start(Script::always(slow)));
+    let text = format!("version = 1\nbase_url = '{}'\n", host.url(""));
+    sandbox.write("p.toml", &text);
+    let args = ["calibrate", "-p", "./p.toml", "/a", "--closed", "--samples", "40", "--write", "--accept-thin"];
+    let mut run = sandbox.abide(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
+    let mut stderr = BufReader::new(run.stderr.take().expect("piped"));
+    stderr.read_line(&mut String::new()).expect("it announces itself");
+    let changed = format!("{text}# by Bob\n");
+    sandbox.write("p.toml", &changed);
+    let mut said = String::new();
+    std::io::Read::read_to_string(&mut stderr, &mut said).expect("text");
+    assert_eq!(run.wait().expect("it ends").code(), Some(6), "{said}");
+    assert!(said.contains("p.toml has changed since it was read") && said.contains("  + "), "{said}");
+    assert_eq!(sandbox.read("p.toml"), changed);
+    let names: Vec<_> = std::fs::read_dir(sandbox.path()).expect("a folder").collect();
+    assert_eq!(names.len(), 1, "no draft is left: {names:?}");
+}
+
+#[test]
+fn a_written_profile_keeps_its_rights_its_other_names_and_its_line_ends() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    let sandbox = Sandbox::new();
+    let text = PROFILE.replace('\n', "\r\n");
+    sandbox.write("p.toml", &text);
+    sandbox.write("s.txt", &"200\n".repeat(400));
+    let (path, other) = (sandbox.path().join("p.toml"), sandbox.path().join("other.toml"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).expect("ours");
+    std::fs::hard_link(&path, &other).expect("the folder takes it");
+    let args =
+        ["-p", "./p.toml", "POST", "/orders", "--samples-file", "s.txt", "--unit", "ms", "--write", "--accept-thin"];
+    let said = sandbox.run(&[&["calibrate"], &args[..]].concat());
+    assert!(said.ends_with("exit 0"), "{said}");
+    let written = sandbox.read("p.toml");
+    assert_eq!((sandbox.read("other.toml"), written.contains("read = \"400ms\"")), (written.clone(), true));
+    assert_eq!(written.matches('\n').count(), written.matches("\r\n").count(), "{written:?}");
+    let metadata = std::fs::metadata(&path).expect("a file");
+    let whole = std::fs::metadata(sandbox.path()).expect("a folder");
+    assert_eq!((metadata.mode() & 0o777, metadata.uid(), metadata.gid()), (0o640, whole.uid(), whole.gid()));
+}
+
+#[test]
+fn samples_carry_no_id_of_an_operation_and_hints_name_this_command() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(fine()));
+    let announce = "[announce]\noperation = 'X-Request-Id'\nattempt = 'X-Attempt'\n";
+    sandbox.write("p.toml", &format!("version = 1\nbase_url = '{}'\n{announce}", host.url("")));
+    let args = ["calibrate", "-p", "./p.toml", "/a", "-H", "X-Team: north", "--closed", "--samples", "2"];
+    assert_eq!(sandbox.status(&args).0, 8);
+    let seen = host.seen();
+    for request in &seen.requests {
+        let names: Vec<_> = request.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+        assert!(!names.iter().any(|name| name == "x-request-id" || name == "x-attempt"), "{names:?}");
+        assert!(
+            names.iter().any(|name| name == "x-team") && names.iter().any(|name| name == "user-agent"),
+            "{names:?}"
+        );
+    }
+    let said = sandbox.run(&["calibrate", "http://127.0.0.1:9/", "GET"]);
+    assert!(said.contains("abide calibrate GET http://127.0.0.1:9/"), "{said}");
 }

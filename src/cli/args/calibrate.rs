@@ -18,6 +18,8 @@ Examples:
       Limits from another tool's measurements.
   abide calibrate --samples-file curl:curl.txt
       The same from lines of: curl -s -o /dev/null -m 60 -w '%{json}\\n' https://api.example/ping >>curl.txt
+  abide calibrate -p acme /health --compare
+      For cron: has the partner become slower than [measured] of the profile says?
   abide calibrate -p acme /health --hlog monday.hlog
       Keep what was measured: --samples-file hlog:monday.hlog reads it again, and so do HdrHistogram's tools.
   abide calibrate -p acme /orders/by-ref/order-1 --over 24h --report acme.html
@@ -28,7 +30,7 @@ Exit status:
   0   limits are suggested; marked \"at least\" where the evidence is thin
   2   usage or profile error; nothing was sent
   8   refused: what was measured carries no suggestion; with --strict, or --write without --accept-thin, also where the
-      evidence is thin
+      evidence is thin; with --compare, also where the partner has become slower, or that cannot be told
   130, 143  SIGINT, SIGTERM: what was measured until then is shown
 
 Only safe methods are sent, and nothing is recorded in a ledger. A health page is usually faster than the work itself: \
@@ -124,7 +126,9 @@ pub struct SamplingArgs {
     /// How long, in place of a number of requests, or whichever ends first
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true)]
     pub duration: Option<String>,
-    /// Spread the requests over this time, as 24h. The command stays running; Ctrl-C shows what was measured
+    /// Spread the requests over this time, as 24h. The command stays running; stopped, it goes on when it is run again
+    ///
+    /// What is measured is kept below ~/.local/state/abide/latency while it runs. Ctrl-C shows what was measured so far.
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, conflicts_with_all = ["rate", "duration", "closed"])]
     pub over: Option<String>,
     /// How long to wait for each answer (default 1m): longer than any limit that you want to learn about
@@ -169,6 +173,9 @@ pub struct SuggestingArgs {
     /// Thin evidence is a refusal (8)
     #[arg(long)]
     pub strict: bool,
+    /// Tell whether the partner has become slower (8): since [measured] of the profile, or a file that --hlog wrote
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "write")]
+    pub compare: Option<Option<String>>,
     /// Draw what was measured, and the limits, as one page that needs nothing else
     ///
     /// It shows percentiles with where they may lie, the limits now and new, and the hours of the day. An older report is

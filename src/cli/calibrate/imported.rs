@@ -3,6 +3,7 @@
 use super::super::args::CalibrateArgs;
 use super::super::exit::{Exit, Failure};
 use super::super::{Session, book, ledger_place, plan, request};
+use super::compare::Before;
 use super::keep::Keeper;
 use super::settings::{Asked, asked, options};
 use super::write::Target;
@@ -15,6 +16,7 @@ use abide::engine::suggest::seen::{Pacing, Seen};
 use abide::measure::samples::{self, BadSamples, Unit};
 use abide::measure::{Tally, curl, hlog, recording};
 use abide::net::chance::Chance;
+use abide::profile::Profile;
 use std::fmt::Display;
 use url::Url;
 
@@ -62,22 +64,32 @@ pub(super) struct Read {
 /// # Errors
 /// The file cannot be read, a line of it is no latency, or the profile is wrong.
 pub fn file(given: &str, args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
-    let (policy, target) = match args.target.is_empty() {
+    let (policy, target, before) = match args.target.is_empty() {
         true if args.suggesting.write => {
             let refusal = Failure::usage("--write: for which endpoint?");
             return Err(refusal.hint("name its method and path, for example: abide calibrate -p acme POST /orders"));
         }
-        true => (policy_without_target(args, session)?, None),
+        true => {
+            let (policy, profile) = policy_without_target(args, session)?;
+            let before = Before::read(args, profile.as_ref(), &policy, session)?;
+            (policy, None, before)
+        }
         false => {
             let asked = asked(args, session, chance)?;
             let target = target_of(args, &asked)?;
-            (asked.composed.policy, target)
+            let before = Before::read(args, asked.profile.as_ref(), &asked.composed.policy, session)?;
+            (asked.composed.policy, target, before)
         }
     };
     let Read { seen, when, source } = read("--samples-file", given, args.source.unit.as_deref(), session)?;
     let options = options(&args.suggesting, &policy)?;
-    let found = Found { when, target, ..Found::of(given, source, &seen, &options) };
+    let found = Found { when, target, before, ..Found::of(given, source, &seen, &options) };
     finish(&found, args, session)
+}
+
+/// Returns whether a file is named with what it holds.
+pub(super) fn has_form(given: &str) -> bool {
+    Form::of(given).0 != Form::Lines
 }
 
 /// Reads the samples of a file that `flag` names, in the unit that is named.
@@ -154,13 +166,15 @@ fn target_of(args: &CalibrateArgs, asked: &Asked) -> Result<Option<Target>, Fail
 }
 
 /// Returns the rules that a profile has for what no endpoint is about; without a profile the defaults.
-fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<Policy, Failure> {
+fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<(Policy, Option<Profile>), Failure> {
     let post = Method::new("POST").expect("a method");
     let unnamed = || Url::parse("http://localhost/").expect("a URL");
-    Ok(match plan::blind_profile_of(args.profile.as_deref(), session)? {
+    let profile = plan::blind_profile_of(args.profile.as_deref(), session)?;
+    let policy = match &profile {
         Some(profile) => profile.policy(&post, &profile.base_url().cloned().unwrap_or_else(unnamed)),
         None => Policy::unprofiled(post, "http://localhost"),
-    })
+    };
+    Ok((policy, profile))
 }
 
 /// Suggests limits from the first attempts of the operations in a ledger.
@@ -170,6 +184,7 @@ fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<Poli
 pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
     let asked = asked(args, session, chance)?;
     let target = target_of(args, &asked)?;
+    let before = Before::read(args, asked.profile.as_ref(), &asked.composed.policy, session)?;
     let Asked { composed, shown, options, .. } = asked;
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let reader = book::read(&path, &args.ledger, session)?;
@@ -177,11 +192,10 @@ pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> R
     let mut tally = Tally::default();
     for found in reader.list().map_err(|error| Failure::of_store(&error))? {
         let is_partner = found.partner == composed.operation.partner;
-        if is_partner && is_about(found.history.opened(), &composed.opened) {
-            if let Some((taken, at)) = recorded(&found.history) {
-                tally.add(&taken, at);
-                keeper.iter_mut().for_each(|keeper| keeper.add(&tally, &taken, at));
-            }
+        let is_wanted = is_partner && is_about(found.history.opened(), &composed.opened);
+        if let Some((taken, at)) = recorded(&found.history).filter(|_| is_wanted) {
+            tally.add(&taken, at);
+            keeper.iter_mut().for_each(|keeper| keeper.add(&tally, &taken, at));
         }
     }
     book::warn(&session.screen, reader.warnings());
@@ -190,7 +204,7 @@ pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> R
     let seen = Seen { lag: None, ..seen };
     let shown = format!("{shown} in {}", path.display());
     let when = super::when(&tally, session);
-    let found = Found { when, target, ..Found::of(&shown, "ledger", &seen, &options) };
+    let found = Found { when, target, before, ..Found::of(&shown, "ledger", &seen, &options) };
     let exit = finish(&found, args, session)?;
     kept.map(|()| exit)
 }

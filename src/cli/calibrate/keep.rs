@@ -39,30 +39,18 @@ impl Keeper {
     /// # Errors
     /// There is one of that name, or it cannot be written. Nothing was sent.
     pub fn create(path: &Path, session: &Session) -> Result<Keeper, Failure> {
-        let refuse = |path: &Path, why: &dyn Display| Failure::usage(format!("--hlog {}: {why}", path.display()));
-        let beside = hgrm_of(path);
-        if beside == path {
-            return Err(refuse(path, &"this name is for the percentiles beside it").hint("let it end in .hlog"));
-        }
-        let there = |path: &Path| {
-            refuse(path, &"it is there already, and is not overwritten")
-                .hint("name another file; --samples-file hlog:FILE reads what was measured before")
-        };
-        if fs::symlink_metadata(&beside).is_ok() {
-            return Err(there(&beside));
-        }
-        let file = OpenOptions::new().append(true).create_new(true).open(path).map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => there(path),
-            _ => refuse(path, &system_words(&error)),
-        })?;
+        check_name(path)?;
+        let refuse = |why: &dyn Display| Failure::usage(format!("--hlog {}: {why}", path.display()));
+        let file = OpenOptions::new().append(true).create_new(true).open(path);
         let mut header = Vec::new();
         hlog::write_header(&mut header, session.now().wall).expect("memory takes it");
-        let mut keeper = Keeper::of(path.to_owned(), file);
-        keeper.file.write_all(&header).map_err(|error| refuse(path, &system_words(&error)))?;
+        let mut keeper = Keeper::of(path.to_owned(), file.map_err(|error| refuse(&system_words(&error)))?);
+        keeper.file.write_all(&header).map_err(|error| refuse(&system_words(&error)))?;
         Ok(keeper)
     }
 
-    fn of(path: PathBuf, file: File) -> Keeper {
+    /// Returns one that adds to a file that has been begun.
+    pub fn of(path: PathBuf, file: File) -> Keeper {
         Keeper { path, file, slice: Slice::default(), missed: 0, written: Instant::now(), failed: None }
     }
 
@@ -91,25 +79,68 @@ impl Keeper {
     ///
     /// # Errors
     /// Something could not be written, now or before.
-    pub fn finish(mut self, tally: &Tally, session: &Session) -> Result<(), Failure> {
+    pub fn finish(self, tally: &Tally, session: &Session) -> Result<(), Failure> {
+        let path = self.path.clone();
+        self.flush(tally)?;
+        publish(&path, tally, session)
+    }
+
+    /// Writes the rest.
+    ///
+    /// # Errors
+    /// Something could not be written, now or before.
+    pub fn flush(mut self, tally: &Tally) -> Result<(), Failure> {
         self.slice.miss(tally.missed - self.missed);
         self.missed = tally.missed;
         self.write();
-        let failed = |path: &Path, error: io::Error| {
-            Failure::local(error).while_doing(format!("what was measured is shown, but not in {}", path.display()))
-        };
-        if let Some(error) = self.failed {
-            return Err(failed(&self.path, error));
-        }
-        let beside = hgrm_of(&self.path);
-        write_hgrm(&beside, tally).map_err(|error| failed(&beside, error))?;
-        session.screen.talk(&format!("{}, {}: written", self.path.display(), beside.display()));
-        if tally.read.censored().samples() > 0 {
-            let words = "it has no room for what was given up: its percentiles are those of the answers alone";
-            session.screen.warn(&format!("{}: {words}", beside.display()));
-        }
-        Ok(())
+        self.failed.map_or(Ok(()), |error| Err(unwritten(&self.path, error)))
     }
+}
+
+/// Refuses the name of a file that is there already, or whose percentiles would be.
+///
+/// # Errors
+/// It is; nothing was sent.
+pub fn check_name(path: &Path) -> Result<(), Failure> {
+    let refuse = |path: &Path, why: &str| Failure::usage(format!("--hlog {}: {why}", path.display()));
+    let beside = hgrm_of(path);
+    if beside == path {
+        return Err(refuse(path, "this name is for the percentiles beside it").hint("let it end in .hlog"));
+    }
+    for path in [path, &beside] {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(refuse(path, "it is there already, and is not overwritten")
+                .hint("name another file; --samples-file hlog:FILE reads what was measured before"));
+        }
+    }
+    Ok(())
+}
+
+/// Writes what a run was kept as into a file of the user's.
+///
+/// # Errors
+/// It cannot be read or written.
+pub fn copy(from: &Path, to: &Path, tally: &Tally, session: &Session) -> Result<(), Failure> {
+    let copied =
+        fs::read(from).and_then(|text| OpenOptions::new().write(true).create_new(true).open(to)?.write_all(&text));
+    copied.map_err(|error| unwritten(to, error))?;
+    publish(to, tally, session)
+}
+
+/// Writes the percentiles beside a file, and says so.
+fn publish(path: &Path, tally: &Tally, session: &Session) -> Result<(), Failure> {
+    let beside = hgrm_of(path);
+    write_hgrm(&beside, tally).map_err(|error| unwritten(&beside, error))?;
+    session.screen.talk(&format!("{}, {}: written", path.display(), beside.display()));
+    if tally.read.censored().samples() > 0 {
+        let words = "it has no room for what was given up: its percentiles are those of the answers alone";
+        session.screen.warn(&format!("{}: {words}", beside.display()));
+    }
+    Ok(())
+}
+
+fn unwritten(path: &Path, error: io::Error) -> Failure {
+    Failure::local(error).while_doing(format!("what was measured is shown, but not in {}", path.display()))
 }
 
 fn hgrm_of(path: &Path) -> PathBuf {

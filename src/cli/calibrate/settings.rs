@@ -6,7 +6,7 @@ use super::super::plan::{profile_of, uncomposed};
 use super::super::trust::{self, First};
 use super::super::way::{self, Way};
 use super::super::{Session, panics, request};
-use abide::engine::operation::{Header, Request};
+use abide::engine::operation::{Header, PartnerName, Request};
 use abide::engine::policy::{KeyPlace, Policy};
 use abide::engine::proxy::Proxies;
 use abide::engine::secret::Secret;
@@ -44,8 +44,12 @@ pub struct Settings {
     pub profile: Option<Profile>,
     /// What is asked, for people, secrets masked.
     pub shown: String,
+    /// Whom it is asked of.
+    pub partner: PartnerName,
     /// How samples are taken.
     pub plan: Plan,
+    /// The time that they are spread over; `None`: they are taken in one go.
+    pub over: Option<Duration>,
     /// What is suggested.
     pub options: Options,
     /// Whom to trust on https, and what to show.
@@ -84,7 +88,7 @@ pub fn asked(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Re
         json: None,
         user: args.asked.user.clone(),
     };
-    let mut wanted = request::read(&args.target, &payload)?;
+    let mut wanted = request::read("calibrate", &args.target, &payload)?;
     let warnings = std::mem::take(&mut wanted.warnings);
     let now = session.now().wall;
     let draft = request::measuring(wanted, &chance.key(now), now)?;
@@ -118,13 +122,15 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
     way::names(&args.way.resolve)?;
     let subject = Subject {
         url: Secret::new(&request::keyless(request.url.sent.expose(), &policy)),
-        headers: unkeyed(request, &policy).into(),
+        headers: unkeyed(request, &policy, composed.operation.key.as_str()).into(),
         json: wants_json(request),
         mask: composed.mask,
         policy,
     };
     let warnings = [warnings, way.warnings].concat();
-    Ok(Settings { subject, profile, shown, plan, options, tls, proxies: way.proxies, warnings })
+    let (partner, over) = (composed.operation.partner, duration("over", &args.sampling.over)?);
+    let proxies = way.proxies;
+    Ok(Settings { subject, profile, shown, partner, plan, over, options, tls, proxies, warnings })
 }
 
 /// Reads what is to be suggested, with what is in force.
@@ -136,13 +142,14 @@ pub fn options(args: &SuggestingArgs, policy: &Policy) -> Result<Options, Failur
     Ok(Options { percentile, headroom, overall: None, timeouts: policy.timeouts, retry: policy.retry })
 }
 
-/// Returns the header fields without the key: a repeated one may be answered from the partner's store.
+/// Returns the header fields without the key, and without `[announce] operation`: a repeated one may be answered from
+/// the partner's store, and samples are no operation. What identifies them is the User-Agent.
 ///
 /// Source: latency.md 3.12.
-fn unkeyed(request: &Request, policy: &Policy) -> Vec<Header> {
+fn unkeyed(request: &Request, policy: &Policy, key: &str) -> Vec<Header> {
     let is_key = |header: &Header| match &policy.idempotency.place {
-        KeyPlace::Header(Some(name)) => header.name.eq_ignore_ascii_case(name),
-        KeyPlace::Header(None) | KeyPlace::Query(_) | KeyPlace::Body => false,
+        KeyPlace::Header(Some(name)) if header.name.eq_ignore_ascii_case(name) => true,
+        _ => header.value.sent.expose() == key,
     };
     request.headers.iter().filter(|header| !is_key(header)).cloned().collect()
 }

@@ -1,6 +1,6 @@
 //! `--write`: the suggested limits, put into the profile in the section of the endpoint that was measured.
 
-use super::super::exit::Failure;
+use super::super::exit::{Exit, Failure};
 use super::super::request::system_words;
 use super::super::{Session, plan};
 use super::Found;
@@ -33,7 +33,7 @@ impl Target {
     /// Reads the profile.
     ///
     /// # Errors
-    /// It cannot be read, or may not be written to. Nothing was sent.
+    /// It cannot be read, may not be written to, or is written in a way that is not edited. Nothing was sent.
     pub fn read(profile: Option<&Profile>, policy: &Policy, url: &str) -> Result<Target, Failure> {
         let Some(profile) = profile else {
             return Err(Failure::usage("--write: there is no profile to write to").hint("name it with -p"));
@@ -51,7 +51,24 @@ impl Target {
             let why = "the endpoint that fits has no method: what reads take would limit writes, too";
             return Err(refuse(&why).hint("give it `method`, or put an [[endpoint]] for this method before it"));
         }
-        Ok(Target { measured, path, text, url })
+        let target = Target { measured, path, text, url };
+        target
+            .rehearse(&Findings::rehearsal(&policy.timeouts))
+            .map_err(|failure| Failure { exit: Exit::Usage, ..failure })?;
+        Ok(target)
+    }
+
+    /// Does all that writing takes but for the last step: what is measured for hours must not be lost at its end.
+    fn rehearse(&self, findings: &Findings) -> Result<(), Failure> {
+        let failed = |why: &dyn Display| Failure::usage(format!("--write {}: {why}", self.path.display()));
+        let text = rewritten(&self.text, &self.measured, findings).map_err(|why| {
+            failed(&why).hint("write it as tables: [[endpoint]], then method, path and timeouts on lines of their own")
+        })?;
+        let draft = self.draft();
+        let written = self.write_draft(&draft, &text).map_err(|error| failed(&system_words(&error)));
+        let checked = written.and_then(|()| self.check(&draft, findings));
+        let _ = fs::remove_file(&draft);
+        checked
     }
 
     /// Shows what changes, and writes it.
@@ -79,12 +96,28 @@ impl Target {
         let draft = self.draft();
         let written = self.write_draft(&draft, text).map_err(|error| failed(&error));
         let checked = written.and_then(|()| self.check(&draft, findings));
-        let placed = checked.and_then(|()| fs::rename(&draft, &self.path).map_err(|error| failed(&error)));
-        if placed.is_err() {
+        if let Err(failure) = checked {
             // What is left of a draft harms nobody.
             let _ = fs::remove_file(&draft);
+            return Err(failure);
         }
-        placed
+        self.place(&draft, text).map_err(|error| {
+            let failure = failed(&error);
+            if draft.exists() { failure.hint(format!("the new text is in {}", draft.display())) } else { failure }
+        })
+    }
+
+    /// Lets the draft take the profile's place: in one step, unless the file has other names, which are to stay names of
+    /// the same file. The draft then stays until all of it is written.
+    fn place(&self, draft: &Path, text: &str) -> io::Result<()> {
+        if fs::metadata(&self.path)?.nlink() == 1 {
+            return fs::rename(draft, &self.path);
+        }
+        let mut file = OpenOptions::new().write(true).open(&self.path)?;
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()?;
+        fs::remove_file(draft)
     }
 
     /// Returns a name beside the profile, so that the draft can take its place in one step.

@@ -1,5 +1,7 @@
 //! Has the partner become slower since? Two sets of samples side by side.
 
+mod stored;
+
 use super::distribution::{Distribution, MOST_SAMPLES};
 use super::latencies::{Latencies, NotLatencies};
 use super::ranks::Rate;
@@ -30,7 +32,7 @@ const EACH_END: Share = Share::from_millionths(975_000).expect("a share");
 pub struct Tail {
     /// The percentile.
     pub percentile: Share,
-    /// Its value among the samples of both sets.
+    /// Its value among the samples of both sets, or the old ones where they are not kept one by one.
     pub value: Duration,
     /// Those above it before.
     pub old: Rate,
@@ -65,10 +67,11 @@ pub struct Drift {
     pub above_read: Rate,
     /// What the limit means for them.
     pub fit: Fit,
-    /// How likely a new sample takes longer than an old one, equal ones counted half: 0.5 without a change. For people.
-    pub slower: f64,
-    /// The greatest difference of the shares still waiting, 0 to 1. For people.
-    pub distance: f64,
+    /// How likely a new sample takes longer than an old one, equal ones counted half: 0.5 without a change. For people;
+    /// `None` where not all old samples are known.
+    pub slower: Option<f64>,
+    /// The greatest difference of the shares still waiting, 0 to 1. For people; `None` as above.
+    pub distance: Option<f64>,
 }
 
 impl Drift {
@@ -101,7 +104,7 @@ impl Drift {
         };
         let above_read = new.above(read);
         let fit = fit(above_read, new.above(read / 2), accepted.as_f64());
-        let (slower, distance) = (slower(old, new), distance(old, new));
+        let (slower, distance) = (Some(slower(old, new)), Some(distance(old, new)));
         Ok(Drift { tails, ratio, above_read, fit, slower, distance })
     }
 
@@ -198,6 +201,8 @@ pub enum NoComparison {
     },
     /// They were counted in different ways.
     Mixed(NotLatencies),
+    /// Of the old ones neither number nor percentiles are known.
+    NotMeasured,
 }
 
 impl fmt::Display for NoComparison {
@@ -207,6 +212,7 @@ impl fmt::Display for NoComparison {
                 write!(f, "{events} answers are too few to compare: {LEAST_EVENTS} are the least")
             }
             NoComparison::Mixed(why) => write!(f, "the samples cannot be compared: {why}"),
+            NoComparison::NotMeasured => f.write_str("samples, p95 and p99 of what was measured before are not known"),
         }
     }
 }
@@ -279,8 +285,8 @@ mod tests {
     fn the_same_samples_have_not_drifted() {
         let same = events((0..1_000).map(|i| 100 + i));
         let found = drift(&same, &same);
-        close(found.slower, 0.5);
-        close(found.distance, 0.0);
+        close(found.slower.expect("both are known"), 0.5);
+        close(found.distance.expect("both are known"), 0.0);
         assert_eq!((found.ratio, found.is_alarm()), (Some(1.0), false));
         assert_eq!(found.fit, Fit::Fits, "half of 2 s would cut the slowest tenth");
     }
@@ -295,8 +301,15 @@ mod tests {
         assert!(slower.is_alarm(), "{slower:?}");
         let faster = drift(&old, &events((0..1_000).map(|i| 100 + i / 2)));
         assert_eq!((faster.fit, faster.is_alarm()), (Fit::CouldBeHalved, false), "faster is no alarm");
-        close(slower.slower + drift(&events((0..1_000).map(|i| 900 + i / 2)), &old).slower, 1.0);
-        close(faster.slower, 1.0 - drift(&events((0..1_000).map(|i| 100 + i / 2)), &old).slower);
+        close(
+            slower.slower.expect("both are known")
+                + drift(&events((0..1_000).map(|i| 900 + i / 2)), &old).slower.expect("both are known"),
+            1.0,
+        );
+        close(
+            faster.slower.expect("both are known"),
+            1.0 - drift(&events((0..1_000).map(|i| 100 + i / 2)), &old).slower.expect("both are known"),
+        );
     }
 
     #[test]
@@ -340,10 +353,10 @@ mod tests {
             let found = drift(&events(olds.clone()), &events(news.clone()));
             let pair = |old: &u64, new: &u64| if new > old { 1.0 } else if new == old { 0.5 } else { 0.0 };
             let pairs: f64 = olds.iter().flat_map(|old| news.iter().map(move |new| pair(old, new))).sum();
-            prop_assert!((found.slower - pairs / (olds.len() * news.len()) as f64).abs() < 1e-12);
+            prop_assert!((found.slower.expect("both are known") - pairs / (olds.len() * news.len()) as f64).abs() < 1e-12);
             let share = |of: &[u64], limit: u64| of.iter().filter(|ms| **ms > limit).count() as f64 / of.len() as f64;
             let apart = (0..60).map(|limit| f64::abs(share(&olds, limit) - share(&news, limit))).fold(0.0, f64::max);
-            prop_assert!((found.distance - apart).abs() < 1e-12);
+            prop_assert!((found.distance.expect("both are known") - apart).abs() < 1e-12);
         }
     }
 }

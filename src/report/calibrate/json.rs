@@ -1,6 +1,6 @@
 //! What a calibration found, for machines.
 
-use super::Calibrated;
+use super::{Calibrated, Compared};
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::consequences::Consequences;
 use abide::engine::suggest::formula::Proposal;
@@ -84,6 +84,7 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
             "samples": filled.samples(),
             "value_ms": filled.value(found.percentile).ok().map(ms),
         })),
+        "compared": found.compared.map(Compared::document),
         "suggestion": suggestion.map(|suggestion| suggested(suggestion, found.seen.read.slowest())),
         "refusals": refusals.iter().map(refusal).collect::<Vec<_>>(),
         "weaknesses": texts(suggestion.iter().flat_map(|found| &found.weaknesses).map(ToString::to_string).collect()),
@@ -92,7 +93,7 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
 }
 
 /// Returns milliseconds, to a microsecond.
-fn ms(duration: Duration) -> f64 {
+pub(super) fn ms(duration: Duration) -> f64 {
     (duration.as_secs_f64() * 1e6).round() / 1e3
 }
 

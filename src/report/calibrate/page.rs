@@ -186,6 +186,7 @@ mod tests {
             result: result.as_ref().map_err(Vec::as_slice),
             stopped: None,
             filled: None,
+            compared: None,
         };
         page(&found, &Planned { source: "live".into(), ..Planned::default() }, "Made today")
     }

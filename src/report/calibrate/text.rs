@@ -38,6 +38,7 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
         }
         Err(reasons) => parts.push(refused(found, reasons, paint)),
     }
+    parts.extend(found.compared.map(|compared| compared.text(paint)));
     if found.seen.read.samples() > 0 {
         parts.push(grade(found, &found.evidence()));
     }
@@ -204,7 +205,7 @@ pub(super) fn short(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-fn indented(lines: &str) -> String {
+pub(super) fn indented(lines: &str) -> String {
     lines.lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
 }
 

@@ -1,0 +1,75 @@
+//! `--compare`: has the partner become slower since it was measured last?
+
+use super::super::Session;
+use super::super::args::CalibrateArgs;
+use super::super::exit::Failure;
+use super::imported;
+use crate::report::calibrate::Compared;
+use abide::engine::measured::Measured;
+use abide::engine::policy::Policy;
+use abide::engine::suggest::drift::Drift;
+use abide::engine::suggest::latencies::Latencies;
+use abide::engine::suggest::seen::{Options, Seen};
+use abide::profile::Profile;
+
+/// What was measured before.
+#[derive(Debug)]
+pub struct Before {
+    /// What it is, for people.
+    with: String,
+    kept: Kept,
+}
+
+#[derive(Debug)]
+enum Kept {
+    /// Two percentiles, in a profile.
+    Percentiles(Measured),
+    /// All samples, in a file.
+    Samples(Latencies),
+}
+
+impl Before {
+    /// Reads what is compared with; `None` where nothing is.
+    ///
+    /// # Errors
+    /// It cannot be read, or nothing was measured. Nothing was sent.
+    pub fn read(
+        args: &CalibrateArgs,
+        profile: Option<&Profile>,
+        policy: &Policy,
+        session: &Session,
+    ) -> Result<Option<Before>, Failure> {
+        let Some(given) = &args.suggesting.compare else { return Ok(None) };
+        let named = "name a file that --hlog wrote: --compare=FILE";
+        match (given, profile) {
+            (Some(file), _) => {
+                let file = if imported::has_form(file) { file.clone() } else { format!("hlog:{file}") };
+                let read = imported::read("--compare", &file, None, session)?;
+                let when = read.when.map(|when| format!(", {when}")).unwrap_or_default();
+                let with = format!("{file}{when}");
+                Ok(Some(Before { with, kept: Kept::Samples(read.seen.read) }))
+            }
+            (None, None) => Err(Failure::usage("--compare: there is no profile with [measured]").hint(named)),
+            (None, Some(profile)) if policy.measured == Measured::default() => {
+                let why = format!("--compare: {} has no [measured] for this endpoint", profile.path.display());
+                Err(Failure::usage(why).hint(format!("--write puts it there; or {named}")))
+            }
+            (None, Some(profile)) => {
+                let now = session.now().wall;
+                let at = policy.measured.at.map(|at| format!(", {}", session.local.local(at, now))).unwrap_or_default();
+                let with = format!("[measured] of {}{at}", profile.path.display());
+                Ok(Some(Before { with, kept: Kept::Percentiles(policy.measured) }))
+            }
+        }
+    }
+
+    /// Compares what is seen now with it.
+    pub fn compared(&self, seen: &Seen, options: &Options) -> Compared {
+        let (read, accepted) = (options.timeouts.read, options.percentile.complement());
+        let drift = match &self.kept {
+            Kept::Percentiles(measured) => Drift::since(measured, &seen.read, read, accepted),
+            Kept::Samples(old) => Drift::new(old, &seen.read, read, accepted),
+        };
+        Compared { with: self.with.clone(), drift, read, accepted }
+    }
+}
