@@ -109,10 +109,12 @@ fn read(answer: &[u8]) -> Option<Tcp> {
     let queued_bytes = u64::from(u32_at(answer, HEAD + 60)?);
     let info = attribute(answer.get(HEAD + DIAG..)?, INFO)?;
     let total = |at| Some(u64::from(u32_at(info, at)?));
+    // What the other host says it got twice (`tcpi_dsack_dups`) was not lost: it was slow to acknowledge.
+    let needless = total(216).unwrap_or_default();
     let sent_bytes = u64_at(info, 200).zip(u64_at(info, 208)).map(|(sent, resent)| sent.saturating_sub(resent));
     Some(Tcp {
         rtt: total(68).map(std::time::Duration::from_micros).filter(|rtt| !rtt.is_zero()),
-        resent: total(100),
+        resent: total(100).map(|resent| resent.saturating_sub(needless)),
         unacked: total(24),
         queued_bytes: Some(queued_bytes),
         acked_bytes: u64_at(info, 120),
@@ -166,6 +168,24 @@ mod tests {
             assert_eq!(after.words(), "253 of 253 bytes acknowledged, 0 segments resent");
             drop(stream);
         }
+    }
+
+    #[test]
+    fn a_segment_that_arrived_twice_was_not_lost() {
+        let answer = |resent: u32, needless: u32, info_bytes: usize| {
+            let mut info = vec![0; info_bytes];
+            info[100..104].copy_from_slice(&resent.to_ne_bytes());
+            info.get_mut(216..220).into_iter().for_each(|place| place.copy_from_slice(&needless.to_ne_bytes()));
+            let mut answer = vec![0; HEAD + DIAG];
+            answer[4..6].copy_from_slice(&BY_FAMILY.to_ne_bytes());
+            answer.extend((4 + info_bytes as u16).to_ne_bytes());
+            answer.extend(INFO.to_ne_bytes());
+            answer.extend(info);
+            answer
+        };
+        let resent = |resent, needless, bytes| read(&answer(resent, needless, bytes)).and_then(|tcp| tcp.resent);
+        assert_eq!((resent(3, 1, 232), resent(1, 1, 232), resent(0, 2, 232)), (Some(2), Some(0), Some(0)));
+        assert_eq!(resent(3, 1, 192), Some(3), "an older kernel does not tell");
     }
 
     #[test]
