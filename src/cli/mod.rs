@@ -115,6 +115,11 @@ impl Session {
         output::print(format!("{text}\n").as_bytes(), false)
     }
 
+    /// Returns whether a table may be drawn over and over: somebody watches both outputs.
+    pub fn draws_tables(&self) -> bool {
+        self.wants_spinner() && self.context.stdout_is_terminal
+    }
+
     /// Returns whether a spinner is wanted: on a terminal only, and never where nobody watches.
     pub fn wants_spinner(&self) -> bool {
         let context = &self.context;

@@ -150,6 +150,14 @@ pub fn save(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 /// # Errors
 /// Whatever else the system says.
 pub fn print(bytes: &[u8], is_terminal: bool) -> Result<(), Failure> {
+    is_read(bytes, is_terminal).map(drop)
+}
+
+/// Writes bytes to stdout, and returns whether somebody still reads it.
+///
+/// # Errors
+/// Whatever the system says but that nobody does.
+pub fn is_read(bytes: &[u8], is_terminal: bool) -> Result<bool, Failure> {
     let mut stdout = io::stdout().lock();
     let mut write = || {
         stdout.write_all(bytes)?;
@@ -159,9 +167,8 @@ pub fn print(bytes: &[u8], is_terminal: bool) -> Result<(), Failure> {
         stdout.flush()
     };
     match write() {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::local(error).while_doing("stdout cannot be written"))
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(Failure::local(error).while_doing("stdout cannot be written")),
     }
 }

@@ -5,10 +5,12 @@ mod details;
 mod past;
 mod plan;
 mod rounds;
+mod watched;
 
 use super::args::ProbeArgs;
 use super::exit::{Exit, Failure};
 use super::screen::Talk;
+use super::signals::Signals;
 use super::{Format, Session, output};
 use crate::report::json::line;
 use crate::report::probe::document::Document;
@@ -19,7 +21,8 @@ use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::repeated::repeated;
 use abide::engine::diagnose::sending::forecast;
-use attempts::Attempts;
+use abide::net::clock::Interrupt;
+use attempts::{Attempts, Running};
 use plan::Plan;
 use std::time::Instant;
 
@@ -76,17 +79,23 @@ fn probe(args: &ProbeArgs, session: &Session) -> Result<Exit, Failure> {
         return rounds::run(plan, pace, args, session);
     }
     let most = attempts::most(args)?;
+    let interrupt = Interrupt::default();
+    let ended = interrupt.clone();
+    let signals = Signals::take(session.screen.clone(), move || ended.set())?;
     if session.wants_spinner() {
         session.screen.spin(progress::spinner(plan.probe.deadline));
     }
     let started = plan.probe.wall.now();
     let runtime = super::runtime()?;
     // A profile's commands and a ledger count, too.
-    let ended = attempts::run(&mut plan, Attempts { most, began }, args, session, &runtime);
+    let running = Running { runtime: &runtime, interrupt: &interrupt };
+    let ended = attempts::run(&mut plan, Attempts { most, began }, args, session, running);
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
-    let (seen, attempts) = ended?;
+    let Some((seen, attempts)) = ended? else {
+        return Ok(Exit::Signal(signals.first().expect("only a signal ends a probe before its time")));
+    };
     let found = repeated(attempts.clone()).expect("at least one attempt is made");
     let forecast = forecast_of(&plan, &seen);
     let (partner, send) = (plan.partner.as_str(), forecast.as_deref());

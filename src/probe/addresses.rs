@@ -36,8 +36,18 @@ impl Probe<'_> {
             found.push((at, dialled));
         }
         found.sort_by_key(|(at, _)| *at);
-        self.seen.addresses = found.into_iter().map(|(_, dialled)| dialled.address).collect();
+        self.seen.addresses = found.into_iter().map(|(_, dialled)| self.remembered(dialled.address)).collect();
+        let asked = self.seen.asked_address().and_then(|address| self.plan.past.of_address(address.addr.ip()));
+        self.seen.past.rtt = asked.and_then(|past| past.rtt).or(self.seen.past.rtt);
         kept
+    }
+
+    /// Adds what is known from earlier about an address.
+    fn remembered(&self, address: Address) -> Address {
+        match self.plan.past.of_address(address.addr.ip()) {
+            Some(past) => Address { before: Some(past.before), smallest_rtt: past.smallest_rtt, ..address },
+            None => address,
+        }
     }
 
     /// Begins to dial. Each address has its own time for connection and handshake.

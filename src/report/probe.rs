@@ -2,6 +2,7 @@
 
 mod addresses;
 pub mod document;
+pub mod live;
 pub mod nagios;
 mod stages;
 mod wrap;
@@ -154,7 +155,7 @@ fn certificate(seen: &Observations) -> Option<String> {
 }
 
 /// Header fields of an answer that are worth a glance, in lower case.
-const GLANCED: &[&str] = &["retry-after", "ratelimit", "via", "server", "age", "content-encoding"];
+const GLANCED: &[&str] = &["content-type", "retry-after", "ratelimit", "via", "server", "age", "content-encoding"];
 
 fn answer(seen: &Observations) -> Option<String> {
     let answer = seen.answer()?;

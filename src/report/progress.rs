@@ -21,6 +21,13 @@ pub fn spinner(left: Duration) -> ProgressBar {
     bar
 }
 
+/// Returns a place on stderr for a table that is drawn anew now and then.
+pub fn drawn_anew() -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
+    bar.set_style(ProgressStyle::with_template("{msg}").expect("the template is well formed"));
+    bar
+}
+
 /// Returns a bar on stderr for `count` operations, with the rate and the time that is left.
 pub fn bar(count: usize) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(count as u64), ProgressDrawTarget::stderr_with_hz(10));

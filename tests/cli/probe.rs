@@ -4,6 +4,11 @@ use crate::sandbox::{Host, Sandbox};
 use crate::secure::{ISSUER, Identity, Lane};
 use abide::rehearse::partner::{Act, Door, Reply, Script, Turn};
 use insta::assert_snapshot;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
 fn answering(reply: Reply) -> Host {
     Host::start(Script::always(Turn::not_done(Act::Answer(reply))))
@@ -207,4 +212,25 @@ fn a_damaged_ledger_that_nobody_named_does_not_stop_a_diagnosis() {
     sandbox.write(".local/state/abide/ledger.jsonl", "garbage\n");
     let text = sandbox.run(&["probe", &host.url("/health")]);
     assert!(text.contains("nothing is known of the past") && text.ends_with("exit 0"), "{text}");
+}
+
+#[test]
+fn a_watch_ends_when_nobody_reads_it_and_a_probe_when_a_signal_comes() {
+    let (sandbox, host) = (Sandbox::new(), answering(Reply::json(200, "{}")));
+    let mut watch = sandbox.abide(&["probe", &host.url("/health"), "--watch", "--every", "1ms", "-q"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().expect("starts");
+    let mut first = String::new();
+    BufReader::new(watch.stdout.take().expect("piped")).read_line(&mut first).expect("a line");
+    assert!(first.contains("usable"), "{first}");
+    assert!(watch.wait().expect("ends").success(), "a closed stdout ends quietly");
+    let hanging = Host::start(Script::always(Turn::not_done(Act::Hang)));
+    let mut probe = sandbox.abide(&["probe", &hanging.url("/health"), "--max-attempts", "9", "--format", "json"]);
+    let probe = probe.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let pid = Pid::from_raw(i32::try_from(probe.id()).expect("a number of the kernel's"));
+    // Before its handlers stand, the signal ends it as the system does; after that, as it says.
+    kill(pid, Signal::SIGTERM).expect("it runs");
+    let ended = probe.wait_with_output().expect("ends");
+    let status = ended.status;
+    assert!(status.code() == Some(143) || status.signal() == Some(15), "{status:?}");
+    assert!(ended.stdout.is_empty(), "a probe that was ended found nothing");
 }

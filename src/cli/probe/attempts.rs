@@ -4,11 +4,13 @@ use super::super::args::ProbeArgs;
 use super::super::exit::Failure;
 use super::super::{Session, way};
 use super::plan::Plan;
+use super::rounds::unless;
 use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::{Diagnosis, diagnose};
 use abide::engine::policy::MIN_ATTEMPT;
 use abide::engine::units::show_rounded;
+use abide::net::clock::Interrupt;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
@@ -24,6 +26,15 @@ pub struct Attempts {
     pub began: Instant,
 }
 
+/// What attempts run on, and what ends them.
+#[derive(Clone, Copy, Debug)]
+pub struct Running<'a> {
+    /// Polls them.
+    pub runtime: &'a Runtime,
+    /// The wish of a signal.
+    pub interrupt: &'a Interrupt,
+}
+
 /// Reads `--max-attempts`.
 ///
 /// # Errors
@@ -36,7 +47,8 @@ pub fn most(args: &ProbeArgs) -> Result<u32, Failure> {
     })
 }
 
-/// Probes until an attempt finds the partner usable. Returns what the last one saw, and what each found, in order.
+/// Probes until an attempt finds the partner usable. Returns what the last one saw, and what each found, in order;
+/// `None` where a signal came first.
 ///
 /// # Errors
 /// The addresses that were given cannot be read.
@@ -45,28 +57,33 @@ pub fn run(
     attempts: Attempts,
     args: &ProbeArgs,
     session: &Session,
-    runtime: &Runtime,
-) -> Result<(Observations, Vec<Diagnosis>), Failure> {
+    running: Running<'_>,
+) -> Result<Option<(Observations, Vec<Diagnosis>)>, Failure> {
     let deadline = plan.probe.deadline;
     let left = || deadline.saturating_sub(attempts.began.elapsed());
     let mut found = Vec::new();
     loop {
         plan.probe.deadline = left();
-        let seen = runtime.block_on(abide::probe::probe(&plan.probe));
+        let probing = unless(running.interrupt, abide::probe::probe(&plan.probe));
+        let Some(seen) = running.runtime.block_on(probing) else { return Ok(None) };
         found.push(diagnose(&seen));
         let last = found.last().expect("one was just added");
         let has_failed = matches!(last.standing, Standing::Unusable | Standing::Unknown);
         if !has_failed || found.len() >= attempts.most as usize {
-            return Ok((seen, found));
+            return Ok(Some((seen, found)));
         }
         let pause = pause(plan, last);
         let told = format!("attempt {} of {}: {} {}", found.len(), attempts.most, last.side_name(), last.code);
         if pause + MIN_ATTEMPT > left() {
             session.screen.talk(&format!("{told}; the deadline leaves no time for another"));
-            return Ok((seen, found));
+            return Ok(Some((seen, found)));
         }
         session.screen.talk(&format!("{told}; again in {}", show_rounded(pause)));
-        runtime.block_on(async { tokio::time::sleep(pause).await });
+        // A timer is made where the runtime is.
+        let waiting = unless(running.interrupt, async { tokio::time::sleep(pause).await });
+        if running.runtime.block_on(waiting).is_none() {
+            return Ok(None);
+        }
         // Each attempt looks names up anew.
         plan.probe.names = way::names(&args.resolve)?;
     }

@@ -65,7 +65,7 @@ fn connects(seen: &Observations) -> Option<String> {
 }
 
 fn delivered(seen: &Observations) -> Option<String> {
-    let tcp = seen.asked_tcp()?;
+    let tcp = seen.asked_tcp().filter(|tcp| tcp.sent_bytes != Some(0))?;
     let calm = tcp.delivery() == Some(Delivery::Acknowledged) && tcp.was_resent() == Some(false);
     calm.then(|| tcp.words())
 }

@@ -1,5 +1,6 @@
 //! What is usual with a partner, and where a time stands in it.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// What is known from earlier about the partner, from this machine.
@@ -17,14 +18,29 @@ pub struct Past {
     pub first_byte: Option<Usual>,
     /// The usual time of a whole attempt.
     pub whole: Option<Usual>,
-    /// The usual round trip of TCP.
+    /// The usual round trip of TCP, to the address that was asked.
     pub rtt: Option<Duration>,
+    /// What is known of the addresses.
+    pub addresses: Vec<PastAddress>,
     /// How fast a body usually comes, in bytes per second.
     pub body_rate: Option<u64>,
     /// Who had issued the partner's certificate.
     pub issuer: Option<Box<str>>,
     /// How long ago the partner accepted the credentials that are in use.
     pub credentials_accepted: Option<Duration>,
+}
+
+/// What is known from earlier about one address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PastAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// Whether it was ever connected to.
+    pub before: Before,
+    /// No round trip to it is shorter, as far as is known.
+    pub smallest_rtt: Option<Duration>,
+    /// Its usual round trip.
+    pub rtt: Option<Duration>,
 }
 
 /// Whether something worked before from this machine.
@@ -43,6 +59,13 @@ pub enum Before {
 ///
 /// Source: latency.md 6.5 rule 6.
 const RECENT: Duration = Duration::from_secs(7 * 86_400);
+
+impl Past {
+    /// Returns what is known about an address.
+    pub fn of_address(&self, ip: IpAddr) -> Option<&PastAddress> {
+        self.addresses.iter().find(|past| past.ip == ip)
+    }
+}
 
 impl Before {
     /// Returns whether it worked within the last seven days.

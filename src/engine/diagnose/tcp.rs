@@ -54,6 +54,7 @@ impl Tcp {
     pub fn words(&self) -> String {
         let bytes = match (self.sent_bytes, self.acked_bytes, self.delivery()) {
             // The kernel counts the handshake of TCP, too.
+            (Some(0), ..) => None,
             (Some(sent), Some(acked), _) => Some(format!("{} of {sent} bytes acknowledged", acked.min(sent))),
             (_, _, Some(Delivery::Acknowledged)) => Some("everything sent is acknowledged".into()),
             (_, _, Some(Delivery::Unacknowledged)) => Some("not everything sent is acknowledged".into()),
@@ -98,6 +99,8 @@ mod tests {
         assert_eq!(all.words(), "253 of 253 bytes acknowledged, 0 segments resent");
         let some = Tcp { queued_bytes: Some(9), ..Tcp::default() };
         assert_eq!(some.words(), "not everything sent is acknowledged");
+        let idle = Tcp { sent_bytes: Some(0), acked_bytes: Some(1), resent: Some(0), ..Tcp::default() };
+        assert_eq!(idle.words(), "0 segments resent", "nothing was sent that could be acknowledged");
         assert_eq!(Tcp::default().words(), "");
     }
 }

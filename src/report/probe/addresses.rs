@@ -54,7 +54,10 @@ fn row(seen: &Observations, address: &Address) -> String {
     let note = match address.before {
         Some(Before::Never) => "never worked from here".into(),
         Some(Before::Worked { ago }) if !works(address) => format!("worked {} ago", show_rounded(ago)),
-        _ => String::new(),
+        _ => {
+            let usual = seen.past.of_address(address.addr.ip()).and_then(|past| past.rtt);
+            usual.map(|rtt| format!("usually {}", show_rounded(rtt))).unwrap_or_default()
+        }
     };
     line([address.addr.to_string(), connect, tls, answer, note])
 }

@@ -1,14 +1,16 @@
 //! What a probe found, for machines.
 
+mod history;
+
 use super::Probed;
 use abide::engine::diagnose::Diagnosis;
 use abide::engine::diagnose::code::Code;
 use abide::engine::diagnose::names::{Question, Rcode, Reply};
 use abide::engine::diagnose::observations::{Address, Observations, ProxySource};
-use abide::engine::diagnose::past::Usual;
 use abide::engine::exchange::{Ending, Outcome, Stage};
 use abide::engine::gateway::shown;
 use abide::engine::moment::Timestamp;
+use history::History;
 use serde::Serialize;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -32,10 +34,10 @@ pub struct Document<'a> {
     tls: Option<Tls<'a>>,
     http: Option<Http>,
     clock: Option<Clock>,
-    requests: u32,
-    attempts: Vec<Attempt>,
     keep_alive: Option<KeepAlive>,
     send_path: Option<SendPath>,
+    requests: u32,
+    attempts: Vec<Attempt>,
     history: History,
 }
 
@@ -119,6 +121,7 @@ struct Tried<'a> {
     alert: Option<&'a str>,
     /// With which status it answered; null where it was not asked, or did not answer.
     status: Option<u16>,
+    usual_rtt_us: Option<u64>,
     tcp: Option<Tcp>,
 }
 
@@ -173,14 +176,6 @@ struct KeepAlive {
     reused: Option<bool>,
     idle_close_us: Option<u64>,
     watched_us: Option<u64>,
-}
-
-/// Of whole attempts.
-#[derive(Debug, Serialize)]
-struct History {
-    p50_us: Option<u64>,
-    p99_us: Option<u64>,
-    percentile_of_this: Option<u8>,
 }
 
 /// The largest number that every reader of JSON takes as it is: longer times are told as this one.
@@ -239,7 +234,7 @@ impl<'a> Document<'a> {
                 watched_us: kept.watched.map(micros),
             }),
             send_path: send_path(seen),
-            history: history(seen),
+            history: History::of(seen),
         }
     }
 }
@@ -314,6 +309,7 @@ fn tried<'a>(seen: &Observations, address: &'a Address) -> Tried<'a> {
         tls_ok: tls.map(|tls| tls.outcome.is_ok()),
         alert: tls.and_then(|tls| tls.alert.as_deref()),
         status: seen.status_of(address),
+        usual_rtt_us: seen.past.of_address(address.addr.ip()).and_then(|past| past.rtt).map(micros),
         tcp: address.tcp.map(|tcp| Tcp {
             rtt_us: tcp.rtt.map(micros),
             resent: tcp.resent,
@@ -363,14 +359,4 @@ fn http(seen: &Observations) -> Option<Http> {
         Ending::Capped => None,
     };
     Some(Http { status: answer.status, body_bytes: answer.body.len(), body_complete, headers })
-}
-
-fn history(seen: &Observations) -> History {
-    let usual: Option<Usual> = seen.past.whole;
-    let took = seen.exchange.as_ref().filter(|_| seen.answer().is_some()).map(|exchange| exchange.took);
-    History {
-        p50_us: usual.map(|usual| micros(usual.p50)),
-        p99_us: usual.map(|usual| micros(usual.p99)),
-        percentile_of_this: usual.zip(took).map(|(usual, took)| usual.percentile(took)),
-    }
 }

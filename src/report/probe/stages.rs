@@ -5,7 +5,7 @@ use super::wrap::cut;
 use abide::engine::diagnose::dial::ConnectFailure;
 use abide::engine::diagnose::names::{LookupFailure, Question, Rcode};
 use abide::engine::diagnose::observations::Observations;
-use abide::engine::diagnose::past::Usual;
+use abide::engine::diagnose::past::{Past, Usual};
 use abide::engine::diagnose::tcp::Delivery;
 use abide::engine::exchange::{Answer, Ending, Fault, Stage, Stages};
 use abide::engine::gateway::shown;
@@ -37,7 +37,8 @@ pub(super) fn table(seen: &Observations, width: usize) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
-    let bars = (width - BEFORE) / 2;
+    // What is usual needs room beside the bars.
+    let bars = (width - BEFORE) / if has_history(&seen.past) { 3 } else { 2 };
     let scale = format!("0 to {}", show_rounded(total));
     let mut lines = vec![format!("  {:11}  {:>8}  {scale}", "stage", "time")];
     let mut before = Duration::ZERO;
@@ -166,22 +167,24 @@ fn gave_up(seen: &Observations) -> bool {
 fn note(seen: &Observations, stage: Stage) -> String {
     let address = seen.asked_address().or(seen.addresses.first());
     match stage {
-        Stage::Resolve => resolved(seen),
+        Stage::Resolve => joined([usual(seen.past.resolve), Some(resolved(seen)).filter(|words| !words.is_empty())]),
         Stage::Connect => {
             let failure =
                 address.and_then(|address| address.connect?.outcome.err()).map(|failure| failure.words().into());
             let syns = address.and_then(|address| address.connect?.syns_resent);
             let syns =
                 syns.map(|count| if count == 0 { "no SYN resent".into() } else { format!("{count} SYN resent") });
+            let syns = if seen.past.connect.is_some() { syns.filter(|syns| !syns.starts_with("no ")) } else { syns };
             let only = address.filter(|_| seen.addresses.len() == 1).map(|only| only.addr.to_string());
-            joined([failure, only, syns])
+            joined([failure, only, syns, usual(seen.past.connect)])
         }
         Stage::Tls => {
             let tls = address.and_then(|address| address.tls.as_ref());
             let of = |text: Option<&Option<Box<str>>>| text.and_then(|text| text.as_deref()).map(shown);
             let alert = of(tls.map(|tls| &tls.alert)).map(|alert| format!("alert {alert}"));
             let version = of(tls.map(|tls| &tls.version));
-            joined([alert, version, of(tls.map(|tls| &tls.alpn)), of(tls.map(|tls| &tls.group))])
+            let (alpn, group) = (of(tls.map(|tls| &tls.alpn)), of(tls.map(|tls| &tls.group)));
+            joined([alert, version, alpn, group, usual(seen.past.tls)])
         }
         Stage::Write => {
             let tcp = seen.asked_tcp();
@@ -193,7 +196,7 @@ fn note(seen: &Observations, stage: Stage) -> String {
             let resent = tcp.and_then(|tcp| tcp.resent).filter(|count| *count > 0);
             joined([bytes, delivery, resent.map(|count| format!("{count} resent"))])
         }
-        Stage::FirstByte => usual(seen.past.first_byte),
+        Stage::FirstByte => joined([usual(seen.past.first_byte)]),
         Stage::Body => seen.answer().map(body).unwrap_or_default(),
     }
 }
@@ -211,10 +214,12 @@ fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-fn usual(usual: Option<Usual>) -> String {
-    usual
-        .map(|usual| format!("usual p50 {}, p99 {}", show_rounded(usual.p50), show_rounded(usual.p99)))
-        .unwrap_or_default()
+fn usual(usual: Option<Usual>) -> Option<String> {
+    usual.map(|usual| format!("usual p50 {}, p99 {}", show_rounded(usual.p50), show_rounded(usual.p99)))
+}
+
+fn has_history(past: &Past) -> bool {
+    [past.resolve, past.connect, past.tls].iter().any(Option::is_some)
 }
 
 /// Returns what the name servers found: `3 A, 1 AAAA from 10.0.0.2`, or what they say instead.
@@ -222,7 +227,7 @@ fn resolved(seen: &Observations) -> String {
     if seen.names.in_hosts_file == Some(true) {
         return "from the file of hosts".into();
     }
-    let Some(server) = seen.names.replies.first().map(|reply| reply.server) else { return usual(seen.past.resolve) };
+    let Some(server) = seen.names.replies.first().map(|reply| reply.server) else { return String::new() };
     let of = |question: Question| {
         let reply = seen.names.replies.iter().find(|reply| reply.server == server && reply.question == question)?;
         Some(reply.answer)
