@@ -1,6 +1,6 @@
 //! `--deep`: what a second request, every address and the way of `send` tell, and how many requests that takes.
 
-use crate::run::{Probed, plan};
+use crate::run::{Probed, Told, plan};
 use abide::engine::diagnose::judgement::Standing;
 use abide::engine::diagnose::observations::KeepAlive;
 use abide::net::Names;
@@ -33,6 +33,12 @@ async fn a_partner_that_keeps_its_connections_is_well_after_three_requests() {
     assert_eq!((reused, idle_close), (Some(true), None));
     assert!(watched.is_some_and(|watched| watched > Duration::from_millis(500)), "{watched:?}");
     assert_eq!(probed.seen.second_status(), Some(200));
+}
+
+/// Plays the scenario of a kept connection.
+pub async fn told() -> Vec<Told> {
+    let (probed, _) = after([fine(), Turn::not_done(Act::Fin)]).await;
+    vec![Told::of(16, "second request is lost", ("theirs", "http.keep_alive"), &probed)]
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The real dialler against partners that are broken on purpose: each must be told by its side and its code.
 
 mod deep;
+mod matrix;
 mod names;
 mod namespaces;
 mod run;

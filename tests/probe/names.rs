@@ -1,6 +1,6 @@
 //! Names: a resolver and a name server that say what the scenario wants.
 
-use crate::run::{Probed, plan};
+use crate::run::{Probed, Told, plan};
 use abide::engine::diagnose::names::Rcode;
 use abide::net::Names;
 use abide::probe::{NameServers, Plan};
@@ -41,18 +41,21 @@ async fn looked_up(says: &'static str, rcode: Option<u8>) -> Probed {
     probed
 }
 
-#[tokio::test]
-async fn what_the_name_servers_say_decides_whose_fault_a_missing_name_is() {
-    for (says, rcode, expected) in [
-        (UNKNOWN, 3, ("configuration", "dns.nxdomain")),
-        (UNKNOWN, 0, ("configuration", "dns.no_address")),
-        (AGAIN, 2, ("theirs", "dns.servfail")),
-        (AGAIN, 5, ("ours", "dns.refused")),
+/// Plays the scenarios of names.
+pub async fn told() -> Vec<Told> {
+    let mut all = Vec::new();
+    for (number, name, says, rcode, expected) in [
+        (1, "no such name", UNKNOWN, Some(3), ("configuration", "dns.nxdomain")),
+        (1, "no address", UNKNOWN, Some(0), ("configuration", "dns.no_address")),
+        (2, "servers fail", AGAIN, Some(2), ("theirs", "dns.servfail")),
+        (2, "servers refuse", AGAIN, Some(5), ("ours", "dns.refused")),
+        (2, "servers are silent", AGAIN, None, ("ours", "dns.no_answer")),
     ] {
-        let probed = looked_up(says, Some(rcode)).await;
-        assert_eq!(probed.verdict(), expected, "{:?}", probed.found.because);
+        let probed = looked_up(says, rcode).await;
         assert_eq!(probed.seen.names.replies.len(), 2, "one for each family");
+        all.push(Told::of(number, name, expected, &probed));
     }
+    all
 }
 
 #[tokio::test]

@@ -1,21 +1,22 @@
 //! Scenarios that need a network of their own: routes that lead nowhere, and, where `nft` is installed, packets that
-//! are dropped on purpose. The test runs itself again under `unshare -rn`, and is skipped loudly where it cannot.
+//! are dropped on purpose. A test runs itself again under `unshare -rn`, and is skipped loudly where it cannot.
 
-use crate::run::{Probed, plan};
+use crate::run::{Probed, Told, plan};
 use crate::secure::{Front, Lane};
+use abide::engine::diagnose::past::{Before, Past, PastAddress};
+use abide::net::Names;
+use abide::probe::Plan;
 use abide::rehearse::partner::{Act, Partner, Reply, Script, Turn};
+use std::net::SocketAddr;
 use std::process::Command;
+use std::time::Duration;
 
 /// Set in the process that has a network of its own.
 const INSIDE: &str = "ABIDE_TEST_OWN_NETWORK";
-const ITSELF: &str = "namespaces::a_network_that_eats_packets_is_told_by_what_it_does";
+const ITSELF: &str = "namespaces::a_network_of_its_own";
 
-#[tokio::test]
-async fn a_network_that_eats_packets_is_told_by_what_it_does() {
-    if std::env::var_os(INSIDE).is_some() {
-        routes().await;
-        return packets().await;
-    }
+/// Plays the scenarios in a network of their own. Empty where there can be none, which is said loudly.
+pub fn told() -> Vec<Told> {
     let script = "ip link set lo up || exit 99; exec \"$@\"";
     let run = Command::new("unshare")
         .args(["-rn", "sh", "-c", script, "sh"])
@@ -24,12 +25,30 @@ async fn a_network_that_eats_packets_is_told_by_what_it_does() {
         .env(INSIDE, "1")
         .output();
     match run {
-        Ok(output) if output.status.success() => eprint!("{}", String::from_utf8_lossy(&output.stderr)),
+        Ok(output) if output.status.success() => {
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            said.lines().filter(|line| line.starts_with("SKIPPED")).for_each(|line| eprintln!("{line}"));
+            let is_whole = !said.contains("SKIPPED");
+            said.lines().filter(|_| is_whole).filter_map(Told::read).collect()
+        }
         Ok(output) if matches!(output.status.code(), Some(1 | 99 | 126 | 127)) => {
             eprintln!("SKIPPED: no network namespace here: {}", String::from_utf8_lossy(&output.stderr));
+            Vec::new()
         }
         Ok(output) => panic!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)),
-        Err(error) => eprintln!("SKIPPED: no unshare here: {error}"),
+        Err(error) => {
+            eprintln!("SKIPPED: no unshare here: {error}");
+            Vec::new()
+        }
+    }
+}
+
+/// Does nothing unless [`told`] runs it, in a process of its own.
+#[tokio::test]
+async fn a_network_of_its_own() {
+    if std::env::var_os(INSIDE).is_some() {
+        let all = [routes().await, packets().await].concat();
+        all.iter().for_each(|told| eprintln!("{}", told.line()));
     }
 }
 
@@ -46,41 +65,86 @@ fn ran(line: &str) -> bool {
 }
 
 /// Source: latency.md 6.4.
-async fn routes() {
+async fn routes() -> Vec<Told> {
     assert!(ran("ip route add prohibit 203.0.113.2"));
     assert!(ran("ip route add unreachable 203.0.113.3"));
     assert!(ran("ip route add blackhole 203.0.113.4"));
-    for (host, expected) in [
-        ("203.0.113.1", ("ours", "net.no_route")),
-        ("203.0.113.2", ("ours", "net.route_denied")),
-        ("203.0.113.3", ("ours", "net.route_denied")),
-        ("203.0.113.4", ("ours", "net.route_denied")),
+    let mut all = Vec::new();
+    for (host, name, expected) in [
+        ("203.0.113.1", "no route", ("ours", "net.no_route")),
+        ("203.0.113.2", "route prohibits", ("ours", "net.route_denied")),
+        ("203.0.113.3", "route is unreachable", ("ours", "net.route_denied")),
+        ("203.0.113.4", "route is a black hole", ("ours", "net.route_denied")),
     ] {
-        let probed = Probed::of(&plan(&format!("http://{host}/"))).await;
-        assert_eq!(probed.verdict(), expected, "{host}: {:?}", probed.found.because);
+        all.push(Told::of(5, name, expected, &Probed::of(&plan(&format!("http://{host}/"))).await));
     }
+    all
 }
 
-async fn packets() {
+/// Drops or rejects packets by a rule, probes, and takes the rule away.
+async fn under(rule: &str, plan: &Plan) -> Probed {
+    assert!(ran(&format!("nft add rule inet f {rule}")));
+    let probed = Probed::of(plan).await;
+    assert!(ran("nft flush table inet f"));
+    probed
+}
+
+async fn packets() -> Vec<Told> {
     if !ran("nft add table inet f") {
-        return eprintln!("SKIPPED: nft is not installed: filtered ports, a lost SYN and the TLS black hole");
+        eprintln!("SKIPPED: nft is not installed: filtered ports, lost packets, dead IPv6 and the TLS black hole");
+        return Vec::new();
     }
     assert!(ran("nft add chain inet f in { type filter hook input priority 0 ; }"));
+    assert!(ran("nft add chain inet f out { type filter hook output priority 0 ; }"));
     let fine = || Script::always(Turn::not_done(Act::Answer(Reply::json(200, "{}"))));
     let partner = Partner::start(fine()).expect("starts");
-    let port = partner.addr().port();
-    let lost_syn = format!("nft add rule inet f in tcp dport {port} tcp flags syn / syn,ack numgen inc mod 2 0 drop");
-    assert!(ran(&lost_syn));
-    let probed = Probed::of(&plan(&partner.url("/health"))).await;
-    assert_eq!(probed.verdict(), ("network", "net.loss"), "{:?}", probed.found.because);
-    assert!(ran("nft flush chain inet f in"));
-    assert!(ran(&format!("nft add rule inet f in tcp dport {port} drop")));
-    let probed = Probed::of(&plan(&partner.url("/health"))).await;
-    assert_eq!(probed.verdict(), ("network", "tcp.filtered"), "{:?}", probed.found.because);
-    assert!(ran("nft flush chain inet f in"));
+    let (port, url) = (partner.addr().port(), partner.url("/health"));
+    let known = |smallest_us: u64| {
+        let smallest_rtt = Some(Duration::from_micros(smallest_us));
+        let before = Before::Worked { ago: Duration::from_secs(60) };
+        let address = PastAddress { ip: partner.addr().ip(), before, smallest_rtt, rtt: None };
+        Plan { past: Past { addresses: vec![address], ..Past::default() }, ..plan(&url) }
+    };
+    let lost_syn = format!("in tcp dport {port} tcp flags syn / syn,ack numgen inc mod 2 0 drop");
     let front = Front::before(partner.addr(), Lane::honest()).await;
+    let secure = front.url("/health");
     let front_port = front.url("").rsplit_once(':').expect("a port").1.to_owned();
-    assert!(ran(&format!("nft add rule inet f in tcp dport {front_port} meta length > 230 drop")));
-    let probed = Probed::of(&plan(&front.url("/health"))).await;
-    assert_eq!(probed.verdict(), ("network", "tls.blackhole"), "{:?}", probed.found.because);
+    let (ours, network) = (("ours", "net.rejected_here"), ("network", "net.rejected"));
+    let to = |tail: &str| format!("tcp dport {port} {tail}");
+    vec![
+        Told::of(6, "a lost SYN", ("network", "net.loss"), &under(&lost_syn, &plan(&url)).await),
+        Told::of(4, "filtered", ("network", "tcp.filtered"), &under(&format!("in {}", to("drop")), &plan(&url)).await),
+        Told::of(
+            5,
+            "firewall between",
+            network,
+            &under(&format!("in {}", to("reject with icmpx type admin-prohibited")), &known(1)).await,
+        ),
+        Told::of(
+            5,
+            "our own firewall",
+            ours,
+            &under(&format!("out {}", to("reject with tcp reset")), &known(11_000)).await,
+        ),
+        Told::of(7, "dead IPv6", ("theirs", "tcp.dead_address"), &dead_ipv6(port).await),
+        Told::of(
+            9,
+            "TLS black hole",
+            ("network", "tls.blackhole"),
+            &under(&format!("in tcp dport {front_port} meta length > 230 drop"), &plan(&secure)).await,
+        ),
+    ]
+}
+
+/// The name has an AAAA, whose packets are lost; the partner works over IPv4.
+async fn dead_ipv6(port: u16) -> Probed {
+    assert!(ran("ip -6 addr add fd77::2/128 dev lo nodad"));
+    let addresses = [format!("[fd77::2]:{port}"), format!("127.0.0.1:{port}")];
+    let addresses: Vec<SocketAddr> = addresses.iter().map(|addr| addr.parse().expect("an address")).collect();
+    let names = Names::by(move |_, _| Ok(addresses.clone()));
+    let plan = Plan { names, ..plan(&format!("http://partner.test:{port}/health")) };
+    let probed = under(&format!("in ip6 daddr fd77::2 tcp dport {port} drop"), &plan).await;
+    let ipv6_only = "all of them are IPv6: perhaps only the way there is broken".to_owned();
+    assert!(probed.found.because.contains(&ipv6_only), "{:?}", probed.found.because);
+    probed
 }

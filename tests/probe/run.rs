@@ -71,3 +71,37 @@ impl Probed {
         (self.found.side_name(), self.found.code.as_str())
     }
 }
+
+/// Side and code.
+pub type Verdict = (&'static str, &'static str);
+
+/// What was said of a scenario, and what should have been.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its number in latency.md 7; 20 where nothing is wrong.
+    pub number: u32,
+    pub name: String,
+    pub expected: [String; 2],
+    pub said: [String; 2],
+}
+
+impl Told {
+    pub fn of(number: u32, name: &str, expected: Verdict, probed: &Probed) -> Told {
+        let words = |verdict: Verdict| [verdict.0.to_owned(), verdict.1.to_owned()];
+        Told { number, name: name.into(), expected: words(expected), said: words(probed.verdict()) }
+    }
+
+    /// For another process.
+    pub fn line(&self) -> String {
+        let ([side, code], [said_side, said_code]) = (&self.expected, &self.said);
+        format!("TOLD\t{}\t{}\t{side}\t{code}\t{said_side}\t{said_code}", self.number, self.name)
+    }
+
+    /// Reads what [`Told::line`] wrote.
+    pub fn read(line: &str) -> Option<Told> {
+        let mut parts = line.strip_prefix("TOLD\t")?.split('\t').map(str::to_owned);
+        let mut part = || parts.next();
+        let (number, name) = (part()?.parse().ok()?, part()?);
+        Some(Told { number, name, expected: [part()?, part()?], said: [part()?, part()?] })
+    }
+}

@@ -1,18 +1,15 @@
 //! The scenarios of latency.md 7 that need no network of their own.
 
-use crate::run::{Probed, plan, through};
+use crate::run::{Probed, Told, Verdict, plan, through};
 use crate::secure::{Front, Guests, Identity, Lane, STRANGER};
 use abide::engine::diagnose::judgement::{Confidence, Standing};
+use abide::engine::diagnose::past::{Before, Past, PastAddress, Usual};
 use abide::net::Names;
 use abide::probe::Plan;
 use abide::rehearse::partner::{Act, Door, Partner, Reply, Script, Turn};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio_rustls::rustls::ALL_VERSIONS;
-
-/// Side and code.
-type Verdict = (&'static str, &'static str);
 
 fn answering(reply: Reply) -> Script {
     Script::always(Turn::not_done(Act::Answer(reply)))
@@ -34,78 +31,106 @@ async fn over_https(lane: Lane) -> Probed {
 }
 
 /// What a partner over http does wrong, and what must be said.
-fn http_cases() -> Vec<(&'static str, Script, Verdict)> {
+fn http_cases() -> Vec<(u32, &'static str, Script, Verdict)> {
     let skewed = Reply::json(200, "{}").header("Date", "Mon, 01 Jan 2024 00:00:00 GMT");
     let edge = Reply::page(522).header("cf-error-type", "origin_timeout");
     let proxy = Reply::page(502).header("proxy-status", "edge.example; error=connection_refused");
     vec![
-        ("well", answering(Reply::json(200, "{}")), ("ok", "ok")),
-        ("no such path", answering(Reply::json(404, "{}")), ("ok", "http.client_error")),
-        ("hangs", acting(Act::Hang), ("theirs", "app.silent")),
-        ("resets", acting(Act::Rst), ("theirs", "app.reset")),
-        ("closes", acting(Act::Fin), ("theirs", "app.closed")),
-        ("talks nonsense", acting(Act::Garbage), ("theirs", "app.not_http")),
-        ("cuts the body", acting(Act::CutBody), ("theirs", "http.body_cut")),
-        ("stops the body", acting(Act::StalledBody), ("theirs", "http.body_stalled")),
-        ("limits", answering(Reply::status(429).header("Retry-After", "2")), ("theirs", "http.rate_limited")),
-        ("is unavailable", answering(Reply::status(503).header("Retry-After", "2")), ("theirs", "http.unavailable")),
-        ("fails", answering(Reply::json(500, "{}")), ("theirs", "http.server_error")),
-        ("edge without origin", answering(edge), ("theirs", "http.edge_origin_timeout")),
-        ("gateway without origin", answering(proxy), ("theirs", "http.edge_origin_refused")),
-        ("wants credentials", answering(Reply::status(401)), ("configuration", "http.unauthorized")),
-        ("forbids", answering(Reply::json(403, "{}")), ("configuration", "http.forbidden")),
-        ("blocks", answering(Reply::page(403)), ("configuration", "http.blocked")),
-        ("leaves HTTP", answering(Reply::status(101).header("Upgrade", "x")), ("theirs", "http.switched")),
-        ("login page", answering(Reply::page(200)), ("network", "http.html")),
-        ("redirects in a circle", answering(Reply::redirect(302, "/health")), ("configuration", "http.redirect_loop")),
-        ("clock is years off", answering(skewed), ("unclear", "clock.skew")),
-        ("does not listen", answering(Reply::status(200)).behind(Door::Closed), ("theirs", "tcp.refused")),
-        ("is full", answering(Reply::status(200)).behind(Door::Full), ("network", "tcp.filtered")),
+        (20, "well", answering(Reply::json(200, "{}")), ("ok", "ok")),
+        (20, "no such path", answering(Reply::json(404, "{}")), ("ok", "http.client_error")),
+        (10, "hangs", acting(Act::Hang), ("theirs", "app.silent")),
+        (11, "resets", acting(Act::Rst), ("theirs", "app.reset")),
+        (11, "closes", acting(Act::Fin), ("theirs", "app.closed")),
+        (11, "talks nonsense", acting(Act::Garbage), ("theirs", "app.not_http")),
+        (11, "cuts the body", acting(Act::CutBody), ("theirs", "http.body_cut")),
+        (11, "stops the body", acting(Act::StalledBody), ("theirs", "http.body_stalled")),
+        (12, "limits", answering(Reply::status(429).header("Retry-After", "2")), ("theirs", "http.rate_limited")),
+        (
+            12,
+            "is unavailable",
+            answering(Reply::status(503).header("Retry-After", "2")),
+            ("theirs", "http.unavailable"),
+        ),
+        (12, "fails", answering(Reply::json(500, "{}")), ("theirs", "http.server_error")),
+        (12, "edge without origin", answering(edge), ("theirs", "http.edge_origin_timeout")),
+        (12, "gateway without origin", answering(proxy), ("theirs", "http.edge_origin_refused")),
+        (14, "wants credentials", answering(Reply::status(401)), ("configuration", "http.unauthorized")),
+        (14, "proxy's status", answering(Reply::status(407)), ("ours", "proxy.credentials")),
+        (14, "forbids", answering(Reply::json(403, "{}")), ("configuration", "http.forbidden")),
+        (14, "blocks", answering(Reply::page(403)), ("configuration", "http.blocked")),
+        (11, "leaves HTTP", answering(Reply::status(101).header("Upgrade", "x")), ("theirs", "http.switched")),
+        (17, "login page", answering(Reply::page(200)), ("network", "http.html")),
+        (
+            15,
+            "redirects in a circle",
+            answering(Reply::redirect(302, "/health")),
+            ("configuration", "http.redirect_loop"),
+        ),
+        (18, "clock is years off", answering(skewed), ("unclear", "clock.skew")),
+        (3, "does not listen", answering(Reply::status(200)).behind(Door::Closed), ("theirs", "tcp.refused")),
+        (4, "is full", answering(Reply::status(200)).behind(Door::Full), ("network", "tcp.filtered")),
     ]
 }
 
 /// What a partner over https does wrong, and what must be said.
-fn https_cases() -> Vec<(&'static str, Lane, Verdict)> {
+fn https_cases() -> Vec<(u32, &'static str, Lane, Verdict)> {
     let certified = Lane::of(&Identity::made(|_| ()), Guests::Certified, ALL_VERSIONS);
     vec![
-        ("well over TLS", Lane::honest(), ("ok", "ok")),
-        ("expired", Lane::showing(&Identity::expired()), ("theirs", "tls.expired")),
-        ("not yet valid", Lane::showing(&Identity::early()), ("theirs", "tls.not_yet_valid")),
-        ("another name", Lane::showing(&Identity::elsewhere()), ("theirs", "tls.wrong_name")),
-        ("a stranger's", Lane::showing(&Identity::by(&STRANGER, |_| ())), ("configuration", "tls.unknown_issuer")),
-        ("its own", Lane::showing(&Identity::alone()), ("configuration", "tls.self_signed")),
-        ("wants ours", certified, ("configuration", "tls.client_certificate_wanted")),
-        ("too old", Lane::alert(70), ("theirs", "tls.version")),
-        ("plain http", Lane::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), ("configuration", "tls.not_tls")),
-        ("closes in TLS", Lane::Close, ("theirs", "tls.closed")),
-        ("resets in TLS", Lane::Reset, ("theirs", "tls.closed")),
-        ("silent in TLS", Lane::Silent, ("theirs", "tls.silent")),
+        (20, "well over TLS", Lane::honest(), ("ok", "ok")),
+        (8, "expired", Lane::showing(&Identity::expired()), ("theirs", "tls.expired")),
+        (8, "not yet valid", Lane::showing(&Identity::early()), ("theirs", "tls.not_yet_valid")),
+        (8, "another name", Lane::showing(&Identity::elsewhere()), ("theirs", "tls.wrong_name")),
+        (8, "a stranger's", Lane::showing(&Identity::by(&STRANGER, |_| ())), ("configuration", "tls.unknown_issuer")),
+        (8, "its own", Lane::showing(&Identity::alone()), ("configuration", "tls.self_signed")),
+        (8, "wants ours", certified, ("configuration", "tls.client_certificate_wanted")),
+        (8, "too old", Lane::alert(70), ("theirs", "tls.version")),
+        (8, "plain http", Lane::Say(b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec()), ("configuration", "tls.not_tls")),
+        (8, "closes in TLS", Lane::Close, ("theirs", "tls.closed")),
+        (8, "resets in TLS", Lane::Reset, ("theirs", "tls.closed")),
+        (10, "silent in TLS", Lane::Silent, ("theirs", "tls.silent")),
     ]
 }
 
-/// Prints who was blamed for what: `cargo test --test probe -- --nocapture`.
-fn matrix(told: &[(&str, Verdict, Verdict)]) {
-    let mut counts = BTreeMap::new();
-    told.iter().for_each(|(_, expected, said)| *counts.entry((expected.0, said.0)).or_insert(0u32) += 1);
-    println!("{:<15}{:<15}scenarios", "is", "said");
-    counts.iter().for_each(|((is, said), count)| println!("{is:<15}{said:<15}{count}"));
-}
-
-#[tokio::test]
-async fn every_scenario_is_told_by_its_side_and_its_code() {
-    let mut told = Vec::new();
-    for (name, script, expected) in http_cases() {
-        told.push((name, expected, over_http(script).await.verdict()));
+/// Plays every scenario that needs no network of its own.
+pub async fn told() -> Vec<Told> {
+    let mut all = Vec::new();
+    for (number, name, script, expected) in http_cases() {
+        all.push(Told::of(number, name, expected, &over_http(script).await));
     }
-    for (name, lane, expected) in https_cases() {
-        told.push((name, expected, over_https(lane).await.verdict()));
+    for (number, name, lane, expected) in https_cases() {
+        all.push(Told::of(number, name, expected, &over_https(lane).await));
     }
     let closed = std::net::TcpListener::bind("127.0.0.1:0").and_then(|door| door.local_addr()).expect("a port");
     let proxied = Probed::of(&through("https://partner.test/", &format!("http://{closed}"))).await;
-    told.push(("proxy is gone", ("configuration", "proxy.unreachable"), proxied.verdict()));
-    matrix(&told);
-    let wrong: Vec<_> = told.iter().filter(|(_, expected, said)| expected != said).collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    all.push(Told::of(19, "proxy is gone", ("configuration", "proxy.unreachable"), &proxied));
+    all.push(Told::of(7, "one dead address", ("theirs", "tcp.dead_address"), &beside_a_dead_address().await));
+    all.push(Told::of(8, "our clock is wrong", ("ours", "clock.skew"), &by_another_clock().await));
+    all.extend(slow().await);
+    all
+}
+
+/// By the partner's clock its certificate is valid.
+async fn by_another_clock() -> Probed {
+    let date = Reply::json(200, "{}").header("Date", "Sat, 01 Jun 2019 12:00:00 GMT");
+    let partner = Partner::start(answering(date)).expect("starts");
+    let front = Front::before(partner.addr(), Lane::showing(&Identity::expired())).await;
+    Probed::of(&plan(&front.url("/health"))).await
+}
+
+/// A slow answer is the partner's fault on a network that is as usual, and the network's where round trips take long.
+async fn slow() -> [Told; 2] {
+    let partner = Partner::start(answering(Reply::json(200, "{}").after(Duration::from_millis(60)))).expect("starts");
+    let usual = Usual { p50: Duration::from_millis(5), p99: Duration::from_millis(20) };
+    let past = Past { first_byte: Some(usual), ..Past::default() };
+    let server = Probed::of(&Plan { past: past.clone(), ..plan(&partner.url("/health")) }).await;
+    let rtt = Some(Duration::from_nanos(1));
+    let address = PastAddress { ip: partner.addr().ip(), before: Before::Never, smallest_rtt: None, rtt };
+    let link = Plan { past: Past { addresses: vec![address], ..past }, ..plan(&partner.url("/health")) };
+    let link = Probed::of(&link).await;
+    [
+        Told::of(13, "slow server", ("theirs", "slow.server"), &server),
+        Told::of(13, "slow link", ("network", "slow.network"), &link),
+    ]
 }
 
 #[tokio::test]
@@ -126,8 +151,7 @@ async fn one_request_is_sent_and_every_stage_is_measured() {
     assert_eq!((seen.heads, seen.requests[0].method.as_str()), (1, "GET"));
 }
 
-#[tokio::test]
-async fn a_dead_address_beside_a_living_one_degrades_and_no_more() {
+async fn beside_a_dead_address() -> Probed {
     let partner = Partner::start(answering(Reply::json(200, "{}"))).expect("starts");
     let port = partner.addr().port();
     let names = Names::by(move |_, _| {
@@ -136,10 +160,15 @@ async fn a_dead_address_beside_a_living_one_degrades_and_no_more() {
     });
     let plan = Plan { names, ..plan(&format!("http://partner.test:{port}/health")) };
     let probed = Probed::of(&plan).await;
-    assert_eq!(probed.verdict(), ("theirs", "tcp.dead_address"));
+    assert_eq!(partner.seen().heads, 1);
+    probed
+}
+
+#[tokio::test]
+async fn a_dead_address_beside_a_living_one_degrades_and_no_more() {
+    let probed = beside_a_dead_address().await;
     assert_eq!(probed.found.standing, Standing::Degraded);
     assert_eq!(probed.seen.addresses.len(), 2);
-    assert_eq!(partner.seen().heads, 1);
 }
 
 #[tokio::test]
