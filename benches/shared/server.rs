@@ -1,4 +1,4 @@
-//! A server that answers every POST at once, until the process ends.
+//! A server that answers every POST and GET at once, until the process ends.
 
 use super::BODY;
 use std::io::{self, Read, Write};
@@ -38,11 +38,15 @@ fn listen(serve: impl Fn(TcpStream) -> io::Result<()> + Send + 'static) -> Socke
     addr
 }
 
-/// Reads one POST and answers it.
+/// Reads one POST or GET and answers it.
 pub fn answer(mut stream: impl Read + Write) -> io::Result<()> {
     let mut request = Vec::new();
     let mut buffer = [0; 4096];
-    while !request.ends_with(BODY.as_bytes()) {
+    let is_whole = |request: &[u8]| match request.starts_with(b"GET ") {
+        true => request.ends_with(b"\r\n\r\n"),
+        false => request.ends_with(BODY.as_bytes()),
+    };
+    while !is_whole(&request) {
         match stream.read(&mut buffer)? {
             0 => return Ok(()),
             n => request.extend_from_slice(&buffer[..n]),

@@ -17,7 +17,7 @@ const BODY_BYTES: usize = 6 << 20;
 /// Sends to each partner.
 const SENDS: usize = 20;
 /// Those that keep a client beyond any deadline if it lets them.
-const FAULTS: [Fault; 8] = [
+pub const FAULTS: [Fault; 8] = [
     Fault::BlackHole,
     Fault::NeverRead,
     Fault::AllThenHang,
@@ -55,13 +55,13 @@ pub fn overshoot(abide: &Path, folder: &Path) {
 }
 
 /// A partner on a thread of its own. Dropping it ends it.
-struct Running {
-    url: String,
+pub struct Running {
+    pub url: String,
     _end: oneshot::Sender<()>,
 }
 
 impl Running {
-    fn start(fault: Fault) -> Running {
+    pub fn start(fault: Fault) -> Running {
         let (tell, told) = mpsc::channel();
         let (end, ended) = oneshot::channel::<()>();
         std::thread::spawn(move || {

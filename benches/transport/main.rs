@@ -2,7 +2,7 @@
 //!
 //! `cargo bench --bench transport` prints one table: wall and processor time as ratios of medians for HTTP, for HTTPS
 //! with a private CA and with the system's roots, with the ledger in memory and on a disk; how far a deadline is
-//! overshot when partners misbehave; memory, size, and instructions, which are the same on a noisy machine.
+//! overshot when partners misbehave; what `abide probe` costs, beside `curl -w`; memory, size, and instructions, which are the same on a noisy machine.
 //! `ABIDE_BENCH_PAIRS` sets the number of pairs of each comparison (default 100).
 //!
 //! What runs is what `cargo install` makes, because `curl` was installed too. The binary that Cargo builds for a bench
@@ -12,6 +12,7 @@
 #[path = "../shared/folder.rs"]
 mod folder;
 mod hostile;
+mod probing;
 #[path = "../shared/process.rs"]
 mod process;
 mod secure;
@@ -70,6 +71,8 @@ fn main() {
     let size = std::fs::metadata(&bench.abide).expect("the binary that just ran").len();
     println!("| size of the binary | {:.2} MB | | | 6 MB |", size as f64 / 1e6);
     hostile::overshoot(&bench.abide, &memory.0);
+    probing::compare(&bench.abide, &memory.0, &own, secured.url(), bench.pairs);
+    probing::overshoot(&bench.abide, &memory.0);
 }
 
 /// What is compared, and how often.
