@@ -238,7 +238,9 @@ pub fn whose(line: &[u8]) -> Option<(IdempotencyKey, Option<PartnerName>)> {
         #[serde(default)]
         partner: Option<PartnerName>,
     }
-    serde_json::from_slice::<Frame>(line).ok().map(|frame| (frame.k, frame.partner))
+    let parsed = || serde_json::from_slice::<Frame>(line).ok().map(|frame| (frame.k, frame.partner));
+    // A partner that stands elsewhere, or none, takes a parser.
+    Head::read(line).and_then(Head::whose).or_else(parsed)
 }
 
 /// Appends the fields of a JSON object, each with a comma before it.
@@ -327,7 +329,8 @@ pub fn fact(line: &[u8]) -> Option<(IdempotencyKey, Recorded)> {
         at: Timestamp,
     }
     let envelope = envelope(line)?;
-    let Frame { k, at } = serde_json::from_slice(line).ok()?;
+    let parsed = || serde_json::from_slice::<Frame>(line).ok().map(|frame| (frame.k, frame.at));
+    let (k, at) = Head::read(line).and_then(Head::frame).or_else(parsed)?;
     let fact = match envelope.t {
         "opened" => Fact::Opened(serde_json::from_slice::<OpenedLine<'_>>(line).ok()?.into_fact()?.into()),
         "started" => Fact::Started(serde_json::from_slice(line).ok()?),

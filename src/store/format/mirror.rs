@@ -1,9 +1,11 @@
 //! What `opened` and `settled` lines look like, between the facts and serde.
 
-use crate::engine::facts::{Finished, Opened, Owner, Response, Settled, StoredBody, StoredHeader, Why};
+use crate::engine::exchange::{Stage, Stages};
+use crate::engine::facts::{Again, Finished, Opened, Owner, Response, Settled, StoredBody, StoredHeader, Why};
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{Fingerprint, PartnerName, TlsPaths};
-use crate::engine::verdict::{Cause, Verdict};
+use crate::engine::reason::Reason;
+use crate::engine::verdict::{Cause, Evidence, Side, Verdict};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -158,12 +160,29 @@ impl<'a> SettledEnd<'a> {
     }
 }
 
-/// A whole `settled` line; the attempt's fields are there when `a` is.
+/// A whole `settled` line; the fields of the attempt, in the middle, are there when `a` is. They are those of
+/// [`Finished`], so that the line is read once.
 #[derive(Deserialize)]
 pub struct SettledLine {
     verdict: Verdict,
     cause: Cause,
     a: Option<u32>,
+    evidence: Option<Evidence>,
+    done: Option<bool>,
+    again: Option<Again>,
+    reason: Option<Reason>,
+    stage: Option<Stage>,
+    side: Option<Side>,
+    http: Option<u16>,
+    ms: Option<u64>,
+    stages: Option<Box<Stages>>,
+    error: Option<Box<str>>,
+    not_before: Option<Timestamp>,
+    #[serde(default)]
+    replayed: bool,
+    #[serde(default)]
+    slow: bool,
+    hop: Option<Box<str>>,
     retry_at: Option<Timestamp>,
     response: Option<ResponseLine<'static>>,
 }
@@ -173,7 +192,23 @@ impl SettledLine {
     pub fn read(line: &[u8]) -> Option<Settled> {
         let settled: SettledLine = serde_json::from_slice(line).ok()?;
         let last = match settled.a {
-            Some(_) => Some(Arc::new(serde_json::from_slice::<Finished>(line).ok()?)),
+            Some(a) => Some(Arc::new(Finished {
+                a,
+                evidence: settled.evidence?,
+                done: settled.done,
+                again: settled.again?,
+                reason: settled.reason?,
+                stage: settled.stage,
+                side: settled.side,
+                http: settled.http,
+                ms: settled.ms?,
+                stages: settled.stages,
+                error: settled.error,
+                not_before: settled.not_before,
+                replayed: settled.replayed,
+                slow: settled.slow,
+                hop: settled.hop,
+            })),
             None => None,
         };
         let response = match settled.response {

@@ -6,12 +6,14 @@ use super::place::{Place, failed, is_not_ours, make, make_folder_beside};
 use super::sick::sync_names;
 use crate::engine::facts::StoredBody;
 use crate::store::StoreError;
+use memchr::memmem::Finder;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 /// The longest body that is kept in a line, in bytes as the line writes them.
 pub const INLINE_MAX: usize = 16 * 1024;
@@ -151,11 +153,18 @@ fn write(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<File> {
     written
 }
 
+/// What stands before the name of a body. The search for it is prepared once.
+static BEFORE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\"blob\":\"sha256:"));
+
+/// Returns whether a line names a body.
+pub fn are_named(line: &[u8]) -> bool {
+    BEFORE.find(line).is_some()
+}
+
 /// Returns the names of the bodies that a line names.
 pub fn named(line: &[u8]) -> impl Iterator<Item = &str> {
-    const BEFORE: &[u8] = b"\"blob\":\"sha256:";
-    memchr::memmem::find_iter(line, BEFORE).filter_map(|at| {
-        let from = at + BEFORE.len();
+    BEFORE.find_iter(line).filter_map(|at| {
+        let from = at + BEFORE.needle().len();
         std::str::from_utf8(line.get(from..from + 64)?).ok()
     })
 }

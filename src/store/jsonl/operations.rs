@@ -4,6 +4,7 @@
 //! Only places are kept; what a line says is read from the journal itself and checked again.
 
 use super::disk::{Disk, read_range};
+use super::index::Table;
 use crate::engine::facts::History;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::engine::verdict::Verdict;
@@ -52,10 +53,33 @@ pub fn check_forgotten(text: &[u8], newest: u64) -> Result<(), &'static str> {
 #[derive(Debug, Default)]
 pub struct Operations {
     rows: Vec<Row>,
-    by_key: HashMap<IdempotencyKey, Vec<usize>>,
-    by_claim: HashMap<u64, usize>,
+    by_key: HashMap<IdempotencyKey, Rows>,
+    by_claim: Table<usize>,
     newest_claim: u64,
     newest_n: u64,
+}
+
+/// The rows of a key: nearly always one, which needs no memory of its own.
+#[derive(Debug)]
+enum Rows {
+    One(usize),
+    More(Vec<usize>),
+}
+
+impl Rows {
+    fn all(&self) -> &[usize] {
+        match self {
+            Rows::One(row) => std::slice::from_ref(row),
+            Rows::More(rows) => rows,
+        }
+    }
+
+    fn add(&mut self, row: usize) {
+        match self {
+            Rows::One(first) => *self = Rows::More(vec![*first, row]),
+            Rows::More(rows) => rows.push(row),
+        }
+    }
 }
 
 /// One operation.
@@ -99,10 +123,10 @@ impl Operations {
     /// # Errors
     /// What is wrong with it, as [`Operations::judge`] says. It is left out then.
     pub fn take(&mut self, span: Span, text: &[u8], envelope: Envelope<'_>) -> Result<(), &'static str> {
-        let identity = self.judge(text, envelope)?;
+        let claim = self.judge(text, envelope)?;
         let Some(n) = envelope.n else { return Ok(()) };
-        match (envelope.t, identity) {
-            (_, Some(identity)) => self.begin(n, span, identity),
+        match (envelope.t, claim) {
+            (_, Some((identity, known))) => self.begin(n, span, identity, known),
             ("note", _) => {}
             ("forgotten", _) => self.newest_claim = n,
             ("lost", _) => drop(format::whose(text).ok_or(NOT_UNDERSTOOD)?),
@@ -126,11 +150,11 @@ impl Operations {
         Ok(())
     }
 
-    /// Returns whose a claim's line is; `None` for other lines.
+    /// Returns whose a claim's line is, and the operation where it is known; `None` for other lines.
     ///
     /// # Errors
     /// What is wrong with the line, where it contradicts those before it.
-    fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<Identity>, &'static str> {
+    fn judge(&self, text: &[u8], envelope: Envelope<'_>) -> Result<Option<(Identity, Option<usize>)>, &'static str> {
         let Some(n) = check_number(envelope)? else { return Ok(None) };
         let first = match envelope.t {
             "opened" => true,
@@ -146,12 +170,12 @@ impl Operations {
             (Some(_), true) => Err(OPENED_AGAIN),
             (None, false) => Err(NEVER_OPENED),
             (None, true) if identity.fp.is_none() => Err(NOT_UNDERSTOOD),
-            _ => Ok(Some(identity)),
+            (known, _) => Ok(Some((identity, known))),
         }
     }
 
-    fn begin(&mut self, n: u64, span: Span, identity: Identity) {
-        let row = match (self.find(&identity.partner, &identity.key), identity) {
+    fn begin(&mut self, n: u64, span: Span, identity: Identity, known: Option<usize>) {
+        let row = match (known, identity) {
             (Some(row), _) => row,
             (None, Identity { key, partner, fp: Some(_) }) => self.open(key, partner),
             (None, Identity { fp: None, .. }) => unreachable!("it was judged: an operation begins with its payload"),
@@ -164,7 +188,7 @@ impl Operations {
 
     fn open(&mut self, key: IdempotencyKey, partner: PartnerName) -> usize {
         let index = self.rows.len();
-        self.by_key.entry(key.clone()).or_default().push(index);
+        self.by_key.entry(key.clone()).and_modify(|rows| rows.add(index)).or_insert(Rows::One(index));
         let (settled_confirmed, resolved_confirmed, spans) = (false, false, Vec::with_capacity(4));
         self.rows.push(Row { partner, key, newest: 0, settled_confirmed, resolved_confirmed, spans });
         index
@@ -182,7 +206,7 @@ impl Operations {
 
     /// Returns the operations with a key, of whatever partner.
     pub fn with_key(&self, key: &IdempotencyKey) -> &[usize] {
-        self.by_key.get(key).map_or(&[], |rows| rows)
+        self.by_key.get(key).map_or(&[], Rows::all)
     }
 
     /// Returns how many operations there are.

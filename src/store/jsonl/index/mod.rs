@@ -19,7 +19,7 @@ mod tail;
 mod upkeep;
 
 pub use entry::{Entry, Kind, UNIT};
-pub use hash::Keyed;
+pub use hash::{Keyed, Table};
 pub use manifest::NAME as MANIFEST;
 pub use run::Damaged;
 pub use tail::Line;
