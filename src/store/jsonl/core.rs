@@ -9,6 +9,8 @@ use super::locks::Locks;
 use super::place::{Place, failed};
 use super::seen::{Record, Seen};
 use super::sick::{is_of_the_disk, sync_name, sync_names, tell_sick};
+use super::syncs::{Due, Syncs};
+use super::waits::{LOCK_WAIT, Waits};
 use crate::engine::facts::StoredBody;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{Header, VERSION};
@@ -16,12 +18,8 @@ use crate::store::{StoreError, Warning};
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
-
-/// How long the append lock is waited for. Holders only read and write a little under it.
-pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 
 /// How a file becomes a disk; tests put faults in between.
 pub type Wrap = fn(File) -> Arc<dyn Disk>;
@@ -34,7 +32,7 @@ pub struct Core {
     wrap: Wrap,
     locks: Locks,
     state: Mutex<State>,
-    syncs: AtomicU64,
+    syncs: Syncs,
     group: Group,
 }
 
@@ -54,8 +52,8 @@ pub struct State {
     is_fresh: bool,
     /// The file's name is durable: a compaction that put it there may have died before it was.
     is_named: bool,
-    /// A sync failed: none is ever made again.
-    sick: bool,
+    /// Nobody has told of a failed sync, as far as was seen under the lock that is held.
+    is_well: bool,
     no_reserve: bool,
     warnings: Vec<Warning>,
 }
@@ -66,9 +64,26 @@ impl State {
         self.warnings.push(warning);
     }
 
-    /// Notes that the append lock is let go: others may write now.
-    pub fn end_of_batch(&mut self) {
-        self.is_fresh = false;
+    /// Notes that the append lock was taken: others may have written before.
+    pub fn begin_batch(&mut self) {
+        (self.is_fresh, self.is_well) = (false, false);
+        self.journal.begin_batch();
+    }
+
+    /// Returns what has to be synced so that everything that was read and written is durable.
+    pub fn due(&self) -> Due {
+        let State { journal, is_named, replaced, .. } = self;
+        let (from, to, generation) = (journal.durable(), journal.end(), journal.header().generation);
+        Due { disk: journal.disk().clone(), is_named: *is_named, from, to, generation, replaced: *replaced }
+    }
+
+    /// Notes that what was due is durable.
+    pub fn synced(&mut self, due: &Due) {
+        // Else it was the file from before a compaction. The new one has the same lines, durable, at other places.
+        if due.is_needed() && due.replaced == self.replaced {
+            self.is_named = true;
+            self.journal.synced(due.to);
+        }
     }
 }
 
@@ -103,11 +118,12 @@ impl Core {
         if mode & 0o077 != 0 {
             warnings.push(Warning::Readable { path: place.ledger().into(), mode });
         }
-        let (seen, compared, sick, no_reserve) = (None, false, false, false);
-        let is_fresh = false;
+        let (seen, compared, no_reserve) = (None, false, false);
+        let (is_fresh, is_well) = (false, false);
         let (from, replaced, is_named) = (0, 0, false);
-        let state = State { journal, from, replaced, seen, compared, is_fresh, is_named, sick, no_reserve, warnings };
-        let (options, state, syncs) = (options.clone(), Mutex::new(state), AtomicU64::new(0));
+        let state =
+            State { journal, from, replaced, seen, compared, is_fresh, is_named, is_well, no_reserve, warnings };
+        let (options, state, syncs) = (options.clone(), Mutex::new(state), Syncs::default());
         Ok(Core { place, options, wrap, locks, state, syncs, group: Group::default() })
     }
 
@@ -147,15 +163,17 @@ impl Core {
     }
 
     /// Refuses to claim where a promise could not be held. The lock must be held and the journal up to date.
-    pub fn check(&self, state: &State) -> Result<(), StoreError> {
+    pub fn check(&self, state: &mut State) -> Result<(), StoreError> {
         self.refuse_sick(state)?;
         state.journal.check()
     }
 
-    fn refuse_sick(&self, state: &State) -> Result<(), StoreError> {
-        let path = self.place.sick();
-        let sick = state.sick || path.try_exists().map_err(|error| failed("look at", &path, error))?;
-        if sick { Err(self.sick()) } else { Ok(()) }
+    fn refuse_sick(&self, state: &mut State) -> Result<(), StoreError> {
+        if !state.is_well {
+            let path = self.place.sick();
+            state.is_well = !path.try_exists().map_err(|error| failed("look at", &path, error))?;
+        }
+        if state.is_well && !self.syncs.have_failed() { Ok(()) } else { Err(self.sick()) }
     }
 
     /// Keeps room for outcomes; a file system that cannot is noted once.
@@ -167,51 +185,53 @@ impl Core {
         Ok(())
     }
 
-    /// Makes everything that was read and written durable, once per range: a failed sync is never tried again.
+    /// Makes everything that was read and written durable by a sync of our own, whatever others have synced.
+    pub fn sync_ourselves(&self, state: &mut State) -> Result<(), StoreError> {
+        let due = state.due();
+        if state.journal.own_synced() < due.to {
+            self.sync_now(&due)?;
+            state.is_named = true;
+            state.journal.synced(due.to);
+        }
+        Ok(())
+    }
+
+    /// Makes durable what is due, once per range: a failed sync is never tried again. Whoever asks need not hold the
+    /// state: what is written meanwhile is left for the next one.
     ///
     /// Source: the ledger's reference, section 3.1: after a failed sync the next one says that all is well.
-    pub fn sync(&self, state: &mut State) -> Result<(), StoreError> {
-        if state.journal.durable() >= state.journal.end() { Ok(()) } else { self.sync_now(state) }
+    pub fn sync(&self, due: &Due) -> Result<(), StoreError> {
+        if due.is_needed() { self.sync_now(due) } else { Ok(()) }
     }
 
-    /// The same by a sync of our own, whatever others have synced.
-    pub fn sync_ourselves(&self, state: &mut State) -> Result<(), StoreError> {
-        if state.journal.own_synced() >= state.journal.end() { Ok(()) } else { self.sync_now(state) }
-    }
-
-    fn sync_now(&self, state: &mut State) -> Result<(), StoreError> {
-        if state.sick {
+    fn sync_now(&self, due: &Due) -> Result<(), StoreError> {
+        if self.syncs.have_failed() {
             return Err(self.sick());
         }
-        if !state.is_named {
-            if let Err(error) = sync_names(&self.place, &self.place.folder()) {
-                // A disk that fails may not even take that it did.
-                state.sick = !matches!(&error, StoreError::Io { source, .. } if !is_of_the_disk(source));
-                return Err(error);
+        if !due.is_named
+            && let Err(error) = sync_names(&self.place, &self.place.folder())
+        {
+            // A disk that fails may not even take that it did.
+            if !matches!(&error, StoreError::Io { source, .. } if !is_of_the_disk(source)) {
+                self.syncs.stop();
             }
-            state.is_named = true;
+            return Err(error);
         }
-        let end = state.journal.end();
-        self.syncs.fetch_add(1, Ordering::Relaxed);
-        match state.journal.disk().sync() {
-            Ok(()) => {
-                state.journal.synced(end);
-                Ok(())
-            }
-            Err(source) => {
-                state.sick = true;
-                tell_sick(&self.place, &self.options.boot, &source, (state.journal.durable(), end));
-                Err(StoreError::Unsynced { path: self.place.ledger().into(), source })
-            }
+        let tell = |source: &_| tell_sick(&self.place, &self.options.boot, source, (due.from, due.to));
+        let synced = self.syncs.sync(&*due.disk, tell).ok_or_else(|| self.sick())?;
+        synced.map_err(|source| self.unsynced(source))
+    }
+
+    /// Remembers that claim `n` and everything that was due are durable.
+    pub fn remember(&self, state: &mut State, n: u64, due: &Due) {
+        if let Some(Err(error)) = state.seen.as_ref().map(|seen| seen.advance(due.generation, n, due.to)) {
+            state.warnings.push(Warning::Unremembered(error));
         }
     }
 
-    /// Remembers that claim `n` and everything before the end are durable.
-    pub fn remember(&self, state: &mut State, n: u64) {
-        let (generation, end) = (state.journal.header().generation, state.journal.durable());
-        if let Some(Err(error)) = state.seen.as_ref().map(|seen| seen.advance(generation, n, end)) {
-            state.warnings.push(Warning::Unremembered(error));
-        }
+    /// Returns the error that something could not be made durable.
+    pub fn unsynced(&self, source: std::io::Error) -> StoreError {
+        StoreError::Unsynced { path: self.place.ledger().into(), source }
     }
 
     /// Returns the error that an earlier sync failed.
@@ -254,7 +274,7 @@ impl Core {
 
     /// Returns how often the file was synced.
     pub fn syncs(&self) -> u64 {
-        self.syncs.load(Ordering::Relaxed)
+        self.syncs.made()
     }
 
     /// Takes the warnings.
@@ -370,25 +390,4 @@ fn begin(place: &Place, locks: &Locks, disk: &dyn Disk, options: &Options) -> Re
 /// Opens the same file description once more: locks that are taken through one hold until both are closed.
 pub fn twin(place: &Place, file: &File) -> Result<File, StoreError> {
     file.try_clone().map_err(|error| failed("open", place.ledger(), error))
-}
-
-/// How long to wait for a lock, time after time: short at first.
-#[derive(Debug, Default)]
-pub struct Waits {
-    tries: u32,
-    waited: Duration,
-}
-
-impl Waits {
-    /// Returns the next wait; `None` when [`LOCK_WAIT`] is used up.
-    pub fn next(&mut self) -> Option<Duration> {
-        self.tries += 1;
-        let wait = match self.tries {
-            0..=10 => Duration::from_micros(50),
-            11..=20 => Duration::from_millis(1),
-            _ => Duration::from_millis(5),
-        };
-        self.waited += wait;
-        (self.waited <= LOCK_WAIT).then_some(wait)
-    }
 }

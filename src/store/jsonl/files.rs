@@ -139,6 +139,12 @@ impl io::Write for Written {
     }
 }
 
+/// Lets whoever watches this thread watch what `work` does on another one, too.
+#[cfg(not(test))]
+pub fn on_a_thread<T>(work: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+    work
+}
+
 #[cfg(not(test))]
 fn watched<T>(_call: Call<'_>, make: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     make()
@@ -155,7 +161,7 @@ const fn pretended() -> Option<u32> {
 }
 
 #[cfg(test)]
-pub use watching::{Watch, watch};
+pub use watching::{Watch, on_a_thread, watch};
 #[cfg(test)]
 use watching::{pretended, shortened, watched};
 
@@ -164,10 +170,10 @@ mod watching {
     use super::Call;
     use std::cell::RefCell;
     use std::io;
-    use std::rc::Rc;
+    use std::sync::Arc;
 
     /// Sees all calls that a thread makes.
-    pub trait Watch {
+    pub trait Watch: Send + Sync {
         /// Is told of a call before it is made; with an error it is not.
         fn before(&self, call: Call<'_>) -> io::Result<()>;
 
@@ -184,15 +190,26 @@ mod watching {
     }
 
     thread_local! {
-        static WATCH: RefCell<Option<Rc<dyn Watch>>> = const { RefCell::new(None) };
+        static WATCH: RefCell<Option<Arc<dyn Watch>>> = const { RefCell::new(None) };
     }
 
     /// Lets somebody watch this thread, or nobody.
-    pub fn watch(watch: Option<Rc<dyn Watch>>) {
+    pub fn watch(watch: Option<Arc<dyn Watch>>) {
         WATCH.set(watch);
     }
 
-    fn watcher() -> Option<Rc<dyn Watch>> {
+    /// Lets whoever watches this thread watch what `work` does on another one, too.
+    pub fn on_a_thread<T>(work: impl FnOnce() -> T + Send) -> impl FnOnce() -> T + Send {
+        let watcher = watcher();
+        move || {
+            watch(watcher);
+            let done = work();
+            watch(None);
+            done
+        }
+    }
+
+    fn watcher() -> Option<Arc<dyn Watch>> {
         WATCH.with_borrow(Clone::clone)
     }
 
@@ -217,12 +234,11 @@ mod watching {
 mod tests {
     use super::*;
     use crate::store::jsonl::disk::write_all;
-    use std::cell::RefCell;
-    use std::rc::Rc;
+    use std::sync::{Arc, Mutex};
 
     /// Writes down what it is told, lets files take 3 bytes at a time, and keeps everything from being removed.
     #[derive(Default)]
-    struct Diary(RefCell<Vec<String>>);
+    struct Diary(Mutex<Vec<String>>);
 
     impl Watch for Diary {
         fn before(&self, call: Call<'_>) -> io::Result<()> {
@@ -232,7 +248,7 @@ mod tests {
         fn after(&self, call: Call<'_>) {
             let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
             let len = |file: &File| file.metadata().expect("there").len();
-            self.0.borrow_mut().push(match call {
+            self.0.lock().expect("no panic").push(match call {
                 Call::Open(path) => format!("open {}", name(path)),
                 Call::Write(file, bytes, at) => format!("write {bytes:?} at {at}, {} long", len(file)),
                 Call::Truncate(file, to) => format!("cut to {to}, {} long", len(file)),
@@ -254,7 +270,7 @@ mod tests {
     fn a_watcher_sees_every_call_and_decides_about_it() {
         let house = tempfile::tempdir().expect("a folder");
         let (folder, path) = (house.path().join("f"), house.path().join("f/a"));
-        let diary = Rc::new(Diary::default());
+        let diary = Arc::new(Diary::default());
         watch(Some(diary.clone()));
         make_folder(&folder).expect("works");
         let file = open(OpenOptions::new().write(true).create_new(true), &path).expect("works");
@@ -280,6 +296,6 @@ mod tests {
         ];
         let expected: Vec<&str> =
             expected.into_iter().filter(|line| is_reserved || !line.starts_with("reserve")).collect();
-        assert_eq!(diary.0.take(), expected);
+        assert_eq!(*diary.0.lock().expect("no panic"), expected);
     }
 }

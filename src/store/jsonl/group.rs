@@ -1,22 +1,33 @@
 //! Group commit: what the tasks of a process have to write goes under one lock and into one sync.
 //!
-//! There is no timer and no thread. Every task puts its work into a queue; whichever comes first does all that is there,
-//! and the others find theirs done.
+//! There is no timer. Every task puts its work into a queue; whichever comes first writes all that is there. What was
+//! written waits for a sync. Where many tasks work, a thread makes it while they go on, and the next one begins when the
+//! one before has ended and no task has anything to add: a batch grows as long as the disk takes, and as long as the
+//! tasks have something to do that needs no disk.
 
-use super::core::{Core, LOCK_WAIT, State, Waits};
+use super::core::{Core, State};
+use super::files;
 use super::index::Effort;
 use super::journal::Reading;
 use super::lookup::Trouble;
+use super::syncs::Due;
 use super::upkeep::{self, INLINE_TAIL_MAX};
+use super::waits::{LOCK_WAIT, Waits};
 use crate::store::{StoreError, Warning};
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// How many pieces of work are done under one lock, at most.
 ///
 /// Source: the ledger's design: a batch of 1,024 lines takes 0.4 ms with its sync (reference, section 1).
 const BATCH_MAX: usize = 1_024;
+
+/// After how many turns of the runtime that have brought nothing new a sync begins: an answer that has come needs one to
+/// be read, one to reach its task, and one until that has written.
+const QUIET_TURNS: u32 = 4;
 
 /// What came of a piece of work.
 #[derive(Debug)]
@@ -42,9 +53,18 @@ pub enum Before {
 #[derive(Default)]
 pub struct Group {
     waiting: Mutex<VecDeque<Box<dyn Work>>>,
-    /// Held by the task that does the work of all.
+    /// Held by the task that writes for all.
     turn: tokio::sync::Mutex<()>,
+    /// What is written and may not be told before a sync.
+    owed: Mutex<Vec<Owed>>,
+    /// Held by the task that lets a thread sync for all.
+    sync_turn: tokio::sync::Mutex<()>,
+    /// Whether syncs are made by a thread.
+    is_beside: AtomicBool,
 }
+
+/// Work that was done, and what must hold before its result is told.
+type Owed = (Box<dyn Work>, Before);
 
 /// One piece of work.
 trait Work: Send {
@@ -52,38 +72,68 @@ trait Work: Send {
     fn run(&mut self, core: &Core, state: &mut State) -> Result<Before, Trouble>;
 
     /// Lets the result be told, or an error in its place.
-    fn end(&mut self, error: Option<StoreError>);
+    fn end(self: Box<Self>, error: Option<StoreError>);
 }
-
-/// Where a task finds its result.
-type Slot<T> = Arc<Mutex<Option<Result<T, StoreError>>>>;
 
 struct Piece<T, F> {
     work: F,
     kept: Option<T>,
-    slot: Slot<T>,
+    /// Set once it is done, whatever came of it: its task need not write for others then.
+    is_done: Arc<AtomicBool>,
+    told: oneshot::Sender<Result<T, StoreError>>,
 }
 
 impl<T: Send, F: FnMut(&Core, &mut State) -> Result<Done<T>, Trouble> + Send> Work for Piece<T, F> {
     fn run(&mut self, core: &Core, state: &mut State) -> Result<Before, Trouble> {
         let Done { value, before } = (self.work)(core, state)?;
         self.kept = Some(value);
+        self.is_done.store(true, Ordering::Release);
         Ok(before)
     }
 
-    fn end(&mut self, error: Option<StoreError>) {
-        let kept = self.kept.take();
+    fn end(self: Box<Self>, error: Option<StoreError>) {
+        let Piece { kept, told, is_done, .. } = *self;
+        is_done.store(true, Ordering::Release);
         let result = match error {
             Some(error) => Err(error),
             None => Ok(kept.expect("it ended well, so that it has a result")),
         };
-        *lock(&self.slot) = Some(result);
+        // A task that does not wait any more needs no result; a claim in it is let go.
+        drop(told.send(result));
     }
 }
 
 impl std::fmt::Debug for Group {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Group").field("waiting", &lock(&self.waiting).len()).finish_non_exhaustive()
+    }
+}
+
+impl Group {
+    /// Lets a thread make the syncs from now on: worth it where other tasks have something to do meanwhile.
+    pub fn sync_beside(&self) {
+        self.is_beside.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns how much is written that waits for a sync.
+    fn owed(&self) -> usize {
+        lock(&self.owed).len()
+    }
+}
+
+/// Works that are to be written. What was not when this is dropped, its task gone, is left to the next task.
+struct Batch<'a> {
+    works: VecDeque<Box<dyn Work>>,
+    group: &'a Group,
+}
+
+impl Drop for Batch<'_> {
+    fn drop(&mut self) {
+        if !self.works.is_empty() {
+            let mut waiting = lock(&self.group.waiting);
+            self.works.extend(waiting.drain(..));
+            *waiting = std::mem::take(&mut self.works);
+        }
     }
 }
 
@@ -95,56 +145,100 @@ impl Core {
     /// # Errors
     /// [`StoreError::Locked`] where the lock cannot be had within 10 s, [`StoreError::Unsynced`] and
     /// [`StoreError::Sick`] where nothing can be made durable; else what `work` gives.
-    pub async fn locked<T, F>(&self, work: F) -> Result<T, StoreError>
+    pub async fn locked<T, F>(self: &Arc<Self>, work: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnMut(&Core, &mut State) -> Result<Done<T>, Trouble> + Send + 'static,
     {
-        let slot: Slot<T> = Slot::default();
-        lock(&self.group().waiting).push_back(Box::new(Piece { work, kept: None, slot: slot.clone() }));
+        let (told, mut result) = oneshot::channel();
+        let is_done = Arc::new(AtomicBool::new(false));
+        let piece = Piece { work, kept: None, is_done: is_done.clone(), told };
+        lock(&self.group().waiting).push_back(Box::new(piece));
         // The other tasks of this process come first: what they have to write goes into the same sync.
         tokio::task::yield_now().await;
-        let _turn = self.group().turn.lock().await;
-        loop {
-            if let Some(done) = lock(&slot).take() {
-                return done;
+        {
+            let _turn = self.group().turn.lock().await;
+            // What others have to write by now waits for theirs, or a batch would never grow.
+            while !is_done.load(Ordering::Acquire) {
+                self.batch().await;
             }
-            self.batch().await;
+        }
+        let told = tokio::select! {
+            biased;
+            told = &mut result => told,
+            _turn = self.group().sync_turn.lock() => {
+                self.sync_for_all().await;
+                result.await
+            }
+        };
+        // It is dropped untold only with the runtime whose thread should have synced it.
+        told.unwrap_or_else(|_| Err(self.unsynced(std::io::ErrorKind::Interrupted.into())))
+    }
+
+    /// Lets a thread sync what is written, once no task has anything to add.
+    async fn sync_for_all(self: &Arc<Self>) {
+        let (mut known, mut quiet) = (0, 0);
+        while quiet < QUIET_TURNS {
+            tokio::task::yield_now().await;
+            let owed = self.group().owed();
+            quiet = if owed == known { quiet + 1 } else { 0 };
+            known = owed;
+        }
+        let owed = std::mem::take(&mut *lock(&self.group().owed));
+        if !owed.is_empty() {
+            let core = self.clone();
+            let synced = tokio::task::spawn_blocking(files::on_a_thread(move || core.sync_owed(owed)));
+            // Its results are told by itself. Where it never began, they are dropped, which whoever waits hears.
+            drop(synced.await);
         }
     }
 
-    /// Does what is waiting.
+    /// Syncs on a thread of its own, and tells.
+    fn sync_owed(&self, owed: Vec<Owed>) {
+        let due = self.state().due();
+        let failed = self.sync(&due).err();
+        if failed.is_none() {
+            let mut state = self.state();
+            self.note(&mut state, &owed, &due);
+            self.keep_short(&mut state);
+        }
+        end(owed, failed, self);
+    }
+
+    /// Writes what is waiting.
     async fn batch(&self) {
-        let mut batch: Vec<Box<dyn Work>> = {
+        let mut batch = Batch { works: VecDeque::new(), group: self.group() };
+        {
             let mut waiting = lock(&self.group().waiting);
             let count = waiting.len().min(BATCH_MAX);
-            waiting.drain(..count).collect()
-        };
+            batch.works.extend(waiting.drain(..count));
+        }
         let mut waits = Waits::default();
         loop {
-            match self.attempt(&mut batch) {
+            match self.attempt(&mut batch.works) {
                 Ok(true) => return,
                 Ok(false) => {}
-                Err(error) => return fail(&mut batch, error, self),
+                Err(error) => return fail(&mut batch.works, error, self),
             }
             match waits.next() {
                 // Shorter than the runtime's timer can wait; the lock is held for some 20 µs.
                 Some(wait) if wait < Duration::from_millis(1) => std::thread::sleep(wait),
                 Some(wait) => tokio::time::sleep(wait).await,
-                None => return fail(&mut batch, self.locked_for(LOCK_WAIT), self),
+                None => return fail(&mut batch.works, self.locked_for(LOCK_WAIT), self),
             }
         }
     }
 
-    /// Does a batch if the append lock is free. Returns false where it is not.
-    fn attempt(&self, batch: &mut Vec<Box<dyn Work>>) -> Result<bool, StoreError> {
+    /// Writes a batch if the append lock is free. Returns false where it is not.
+    fn attempt(&self, batch: &mut VecDeque<Box<dyn Work>>) -> Result<bool, StoreError> {
         let mut state = self.state();
         let Some(append) = self.locks().try_append()? else { return Ok(false) };
-        let (mut told, mut again) = (Vec::with_capacity(batch.len()), VecDeque::new());
+        state.begin_batch();
+        let (mut done, mut again) = (Vec::with_capacity(batch.len()), VecDeque::new());
         let mut dropped = None;
         for mut work in batch.drain(..) {
             match work.run(self, &mut state) {
-                Ok(before) => told.push((work, before)),
+                Ok(before) => done.push((work, before)),
                 Err(Trouble::Store(error)) => work.end(Some(error)),
                 Err(Trouble::Index(why)) => {
                     dropped = Some(why);
@@ -152,53 +246,69 @@ impl Core {
                 }
             }
         }
-        state.end_of_batch();
         // The others need not wait for our disk.
         drop(append);
-        self.tell(&mut state, told);
+        self.owe(&mut state, done);
         if let Some(why) = dropped {
+            batch.extend(again);
             state.warn(Warning::IndexDropped { path: self.place().index(), why });
             state.journal.drop_index();
-            if let Err(error) = state.journal.read_on(Reading::Unlocked) {
-                batch.extend(again);
-                return Err(error);
-            }
-            let mut waiting = lock(&self.group().waiting);
-            again.extend(waiting.drain(..));
-            *waiting = again;
-        }
-        if state.journal.has_long_tail(INLINE_TAIL_MAX) {
-            upkeep::keep_up(self, &mut state, Effort::Short);
+            state.journal.read_on(Reading::Unlocked)?;
+            // What is left of the batch waits for the next one.
         }
         Ok(true)
     }
 
-    /// Makes durable what has to be, and ends what was done.
-    fn tell(&self, state: &mut State, told: Vec<(Box<dyn Work>, Before)>) {
-        let claims = told.iter().filter_map(|(_, before)| match before {
+    /// Ends what may be told at once, and sees to it that the rest is synced.
+    fn owe(&self, state: &mut State, done: Vec<Owed>) {
+        let (owed, free): (Vec<_>, Vec<_>) = done.into_iter().partition(|(_, before)| *before != Before::Nothing);
+        end(free, None, self);
+        if !self.group().is_beside.load(Ordering::Relaxed) {
+            let due = state.due();
+            let failed = if owed.is_empty() { None } else { self.sync(&due).err() };
+            if failed.is_none() && !owed.is_empty() {
+                self.note(state, &owed, &due);
+            }
+            self.keep_short(state);
+            return end(owed, failed, self);
+        }
+        lock(&self.group().owed).extend(owed);
+    }
+
+    /// Notes what is durable, here and for this machine.
+    fn note(&self, state: &mut State, owed: &[Owed], due: &Due) {
+        state.synced(due);
+        let claims = owed.iter().filter_map(|(_, before)| match before {
             Before::Remembered(n) => Some(*n),
             _ => None,
         });
-        let newest = claims.max();
-        let is_wanted = told.iter().any(|(_, before)| *before != Before::Nothing);
-        let mut failed = if is_wanted { self.sync(state).err() } else { None };
-        let is_durable = failed.is_none();
-        if let Some(n) = newest.filter(|_| is_durable) {
-            self.remember(state, n);
+        if let Some(n) = claims.max() {
+            self.remember(state, n, due);
         }
-        for (mut work, before) in told {
-            match before == Before::Nothing || is_durable {
-                true => work.end(None),
-                false => work.end(Some(failed.take().unwrap_or_else(|| self.sick()))),
-            }
+    }
+
+    /// Brings the index up to date where a process that goes on would have a long tail.
+    fn keep_short(&self, state: &mut State) {
+        if state.journal.has_long_tail(INLINE_TAIL_MAX) {
+            upkeep::keep_up(self, state, Effort::Short);
         }
     }
 }
 
+/// Ends works, all with an error where there is one: the first with what happened, the others with that nothing is
+/// synced any more.
+fn end(works: Vec<Owed>, error: Option<StoreError>, core: &Core) {
+    let is_well = error.is_none();
+    let mut error = error;
+    for (work, _) in works {
+        work.end((!is_well).then(|| error.take().unwrap_or_else(|| core.sick())));
+    }
+}
+
 /// Ends all with an error: the first with what happened, the others with that the ledger stays locked.
-fn fail(batch: &mut Vec<Box<dyn Work>>, error: StoreError, core: &Core) {
+fn fail(batch: &mut VecDeque<Box<dyn Work>>, error: StoreError, core: &Core) {
     let mut error = Some(error);
-    for mut work in batch.drain(..) {
+    for work in batch.drain(..) {
         work.end(Some(error.take().unwrap_or_else(|| core.locked_for(LOCK_WAIT))));
     }
 }

@@ -4,21 +4,15 @@ use super::damage::{Damage, Fault, fault_at};
 use super::disk::{Disk, read_range, write_all};
 use super::index::{Attached, Index, Keyed, Line};
 use super::operations::{Operations, Span};
-use super::place::{Place, failed, is_full};
+use super::place::{Place, failed};
+use super::room;
 use super::scan::{Bad, Next, Piece, Position, scan};
 use super::seen::Record;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{self, FirstLine, Header, LINE_MAX, SET_ASIDE_MAX, SetAside};
 use crate::store::{StoreError, Warning};
-use std::path::Path;
 use std::sync::Arc;
 
-/// How much disk is kept beyond the end, in bytes: about 4,000 outcomes without bodies.
-///
-/// Source: the ledger's reference, section 4.7.
-const RESERVE: u64 = 2 << 20;
-/// How much more is taken at once, so that not every claim has to.
-const RESERVE_STEP: u64 = 256 << 10;
 /// A file that begins so, is shorter than [`HEADER_MAX`] and has no line break is a header whose writer died.
 const HEADER_START: &[u8] = b"{\"t\":\"ledger\",\"v\":";
 const HEADER_MAX: u64 = 512;
@@ -43,6 +37,8 @@ pub struct Journal {
     synced: u64,
     index: Index,
     fault: Option<Fault>,
+    /// How much disk the file has, as far as was seen since the lock was taken.
+    allocated: u64,
 }
 
 /// Whether a reader may see a line that is being written.
@@ -73,8 +69,8 @@ impl Journal {
         };
         let at = Position { end: end as u64 + 1, lines: 1 };
         let (keys, index) = (Keyed::new(&header.id), Index::empty(&header, at, false));
-        let (start, durable, synced, fault) = (at, 0, 0, None);
-        Ok(Journal { place: place.clone(), disk, header, keys, start, at, durable, synced, index, fault })
+        let (start, durable, synced, fault, allocated) = (at, 0, 0, None, 0);
+        Ok(Journal { place: place.clone(), disk, header, keys, start, at, durable, synced, index, fault, allocated })
     }
 
     /// Makes use of the index, where there is a good one: only what it does not cover will be read. Returns why one that
@@ -197,6 +193,7 @@ impl Journal {
         }
         let warnings = damage.warnings(self, bad.iter().copied());
         let (end, notes_len) = (self.at.end, notes.len() as u64);
+        self.allocated = 0;
         let mended = write_all(&*self.disk, &notes, end)
             // A cut gives the reserve back to the file system, so it is made only where a note does not cover the tail.
             .and_then(|()| if damage.torn > notes_len { self.disk.truncate(end + notes_len) } else { Ok(()) })
@@ -209,6 +206,8 @@ impl Journal {
     /// Appends one line, as [`format`] makes it. The lock must be held and everything read. Returns its end.
     pub fn append(&mut self, line: &[u8]) -> Result<u64, StoreError> {
         if let Err(error) = write_all(&*self.disk, line, self.at.end) {
+            // A cut gives the reserve back.
+            self.allocated = 0;
             // Half a line would be cut by the next process; cut now, it cannot be taken for one.
             if stat(&self.place, &*self.disk).is_ok_and(|len| len > self.at.end) {
                 drop(self.disk.truncate(self.at.end));
@@ -229,7 +228,13 @@ impl Journal {
     /// # Errors
     /// [`StoreError::NoSpace`]: nothing may be claimed.
     pub fn reserve(&mut self) -> Result<bool, StoreError> {
-        reserve(&*self.disk, self.at.end, self.place.ledger())
+        let (disk, end, path) = (&*self.disk, self.at.end, self.place.ledger());
+        room::reserve(disk, end, path, &mut self.allocated)
+    }
+
+    /// Notes that others may have written before, and cut the file.
+    pub fn begin_batch(&mut self) {
+        self.allocated = 0;
     }
 
     /// Reads the whole file, as far as it was read before, and returns all operations.
@@ -362,26 +367,6 @@ impl Journal {
 
 fn blank(disk: &dyn Disk, bad: &Bad) -> std::io::Result<()> {
     write_all(disk, &vec![b' '; (bad.to - bad.from) as usize], bad.from)
-}
-
-/// Keeps disk beyond the `end` of a file. Returns false where that cannot be done.
-///
-/// # Errors
-/// [`StoreError::NoSpace`]: nothing may be claimed.
-pub fn reserve(disk: &dyn Disk, end: u64, path: &Path) -> Result<bool, StoreError> {
-    let stat = disk.stat().map_err(|error| failed("look at", path, error))?;
-    if stat.allocated >= end + RESERVE {
-        return Ok(true);
-    }
-    let mut taken = disk.reserve(end, RESERVE + RESERVE_STEP);
-    if taken.as_ref().is_err_and(is_full) {
-        taken = disk.reserve(end, RESERVE);
-    }
-    match taken {
-        Ok(()) => Ok(true),
-        Err(error) if is_full(&error) => Err(failed("keep room in", path, error)),
-        Err(_) => Ok(false),
-    }
 }
 
 fn stat(place: &Place, disk: &dyn Disk) -> Result<u64, StoreError> {

@@ -24,11 +24,14 @@ mod place;
 mod reader;
 mod repair;
 mod resolve;
+mod room;
 mod scan;
 mod seen;
 mod sick;
+mod syncs;
 mod traces;
 mod upkeep;
+mod waits;
 
 pub use accept::{Accepted, accept_loss};
 pub use check::verify;
@@ -93,6 +96,12 @@ impl Jsonl {
     /// more. Returns whether it was.
     pub fn keep_up(&self, effort: Effort) -> bool {
         upkeep::keep_up(&self.core, &mut self.core.state(), effort)
+    }
+
+    /// Lets a thread make the syncs: for many tasks that have something to do while the disk works. One task alone would
+    /// only wait longer.
+    pub fn sync_beside(&self) {
+        self.core.group().sync_beside();
     }
 
     /// Returns how often this value has synced the ledger's file.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Records a person's word.
 pub async fn resolve(
-    core: &Core,
+    core: &Arc<Core>,
     key: &IdempotencyKey,
     resolved: &Resolved,
     now: Now,

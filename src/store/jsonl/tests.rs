@@ -12,6 +12,7 @@ use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+mod beside;
 mod owners;
 mod power;
 
@@ -25,6 +26,8 @@ struct Plan {
     /// Every write takes at most 7 bytes, and every other call is interrupted.
     grudging: AtomicBool,
     syncs: AtomicU64,
+    /// Syncs begin, and wait here.
+    gate: beside::Gate,
     calls: AtomicU64,
     /// How many bytes were read.
     read: AtomicU64,
@@ -80,6 +83,7 @@ impl Disk for Faulty {
 
     fn sync(&self) -> io::Result<()> {
         self.1.syncs.fetch_add(1, Ordering::Relaxed);
+        self.1.gate.pass();
         if self.1.sync.load(Ordering::Relaxed) { Err(io::Error::other("the disk died")) } else { self.0.sync() }
     }
 }

@@ -5,8 +5,8 @@ use crate::store::StoreError;
 use crate::store::format::{self, Header};
 use crate::store::jsonl::disk::write_all;
 use crate::store::jsonl::files;
-use crate::store::jsonl::journal::reserve;
 use crate::store::jsonl::place::{Place, failed, make};
+use crate::store::jsonl::room;
 use std::fs::File;
 use std::os::unix::fs::MetadataExt;
 
@@ -68,7 +68,7 @@ impl Draft {
 
     /// Keeps the room that claims under way need for their outcomes, as the old file did.
     pub fn reserve(&self, place: &Place) -> Result<(), StoreError> {
-        reserve(&self.file, self.end, &place.draft()).map(drop)
+        room::reserve(&self.file, self.end, &place.draft(), &mut 0).map(drop)
     }
 
     /// Makes all lines durable.

@@ -7,7 +7,6 @@ use nix::unistd::{Gid, Uid, geteuid, setfsgid, setfsuid};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 use std::path::Path;
-use std::rc::Rc;
 use std::time::Duration;
 
 /// Somebody who is not the administrator.
@@ -228,7 +227,7 @@ fn a_ledger_on_a_network_share_is_only_read_unless_that_is_asked_for() {
     let (path, options) = (house.path(), house.options());
     // Source: linux/magic.h; the last one is that of ext4.
     for (magic, kind) in [(0x6969, "NFS"), (0xfe53_4d42, "SMB (smb2)"), (0x6573_5546, "FUSE"), (0xef53, "")] {
-        files::watch(Some(Rc::new(Share(magic))));
+        files::watch(Some(Arc::new(Share(magic))));
         let all = Which::Older(&|_| Retention { keep_full: Duration::ZERO, forget_after: None });
         let tried = [
             Jsonl::open(&path, &options).map(drop),

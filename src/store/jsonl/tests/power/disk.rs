@@ -63,6 +63,8 @@ struct Content {
     versions: Vec<Rc<Vec<u8>>>,
     /// Where each of them differs from the one before.
     touched: Vec<Range<usize>>,
+    /// How many of them there were when the sync began that is under way.
+    syncing: usize,
     /// The pages that a failed sync has lost.
     lost: BTreeSet<usize>,
 }
@@ -138,6 +140,7 @@ impl Disk {
             }
             Event::Wrote(id, at, bytes) => self.file(*id).write(*at as usize, bytes),
             Event::Cut(id, len) => self.file(*id).cut(*len as usize),
+            Event::Syncing(id) => self.file(*id).begin_sync(),
             Event::Synced(id) if !self.is_deaf_to(*id) => return self.file(*id).sync(),
             Event::Unsynced(id) => self.file(*id).fail(),
             Event::SyncedFolder(_) | Event::UnsyncedFolder(_) | Event::Synced(_) | Event::Promise(_) => {}
@@ -291,17 +294,25 @@ impl Content {
         bytes
     }
 
+    fn begin_sync(&mut self) {
+        self.syncing = self.versions.len();
+    }
+
+    /// What another thread wrote while the disk worked may be durable, or not.
     fn sync(&mut self) -> bool {
         let is_asked_once = self.lost.is_empty();
-        self.durable = self.written_back();
-        self.versions.clear();
-        self.touched.clear();
+        let synced: Vec<_> = self.versions.drain(..std::mem::take(&mut self.syncing)).collect();
+        self.touched.drain(..synced.len());
+        if let Some(last) = synced.last() {
+            self.durable = last.to_vec();
+        }
         is_asked_once
     }
 
     fn fail(&mut self) {
         let pages = self.touched.iter().flat_map(|touched| touched.start / PAGE..touched.end.div_ceil(PAGE));
         self.lost.extend(pages);
+        self.syncing = 0;
         self.versions.clear();
         self.touched.clear();
     }

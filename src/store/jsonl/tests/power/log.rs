@@ -3,12 +3,12 @@
 use crate::engine::verdict::Verdict;
 use crate::store::jsonl::files::{Call, Watch};
 use nix::errno::Errno;
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 /// What happened, in order. Files are numbered; paths are relative to the folder that is watched.
 #[derive(Clone, Debug)]
@@ -21,7 +21,9 @@ pub enum Event {
     Wrote(usize, u64, Vec<u8>),
     /// Another length.
     Cut(usize, u64),
-    /// A file is durable.
+    /// A file is about to be made durable, as it is.
+    Syncing(usize),
+    /// It is.
     Synced(usize),
     /// The system says that it could not be made durable.
     Unsynced(usize),
@@ -82,7 +84,7 @@ pub struct Fault {
 #[derive(Debug)]
 pub struct Log {
     root: PathBuf,
-    inner: RefCell<Inner>,
+    inner: Mutex<Inner>,
 }
 
 #[derive(Debug, Default)]
@@ -108,12 +110,12 @@ struct Inner {
 impl Log {
     /// Begins to write down what happens in a folder.
     pub fn new(root: &Path) -> Log {
-        Log { root: root.into(), inner: RefCell::default() }
+        Log { root: root.into(), inner: Mutex::default() }
     }
 
     /// Takes what is in the folder as durable.
     pub fn baseline(&self) {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.lock();
         let mut found = Vec::new();
         let mut folders = vec![self.root.clone()];
         while let Some(folder) = folders.pop() {
@@ -137,7 +139,7 @@ impl Log {
 
     /// Writes a promise down.
     pub fn promise(&self, promise: Promise) {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.lock();
         match inner.is_quiet {
             true => inner.kept.push(promise),
             false => inner.events.push(Event::Promise(promise)),
@@ -146,33 +148,37 @@ impl Log {
 
     /// Lets calls fail.
     pub fn plan(&self, fault: Option<Fault>) {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.lock();
         (inner.fault, inner.fails_sync) = (fault, false);
     }
 
     /// Lets the next sync of a file fail.
     pub fn fail_next_sync(&self) {
-        self.inner.borrow_mut().fails_sync = true;
+        self.lock().fails_sync = true;
     }
 
     /// Begins, or ends, a time in which nothing is written down, and nothing fails.
     pub fn quiet(&self, is_quiet: bool) {
-        self.inner.borrow_mut().is_quiet = is_quiet;
+        self.lock().is_quiet = is_quiet;
     }
 
     /// Returns what happened.
     pub fn events(&self) -> Vec<Event> {
-        self.inner.borrow().events.clone()
+        self.lock().events.clone()
     }
 
     /// Returns what each call was.
     pub fn calls(&self) -> Vec<&'static str> {
-        self.inner.borrow().calls.clone()
+        self.lock().calls.clone()
     }
 
     /// Returns which calls failed.
     pub fn hits(&self) -> Vec<String> {
-        self.inner.borrow().hits.clone()
+        self.lock().hits.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().expect("no panic")
     }
 
     /// Folders above are synced too.
@@ -188,7 +194,7 @@ impl Log {
 
 impl Watch for Log {
     fn before(&self, call: Call<'_>) -> io::Result<()> {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.lock();
         if inner.is_quiet || !self.is_ours(call) {
             return Ok(());
         }
@@ -201,6 +207,10 @@ impl Watch for Log {
         let mut error = inner.fault.and_then(|fault| fault.error(number, call, is_new));
         if matches!(call, Call::Sync(_)) && std::mem::take(&mut inner.fails_sync) {
             error = Some(Errno::EIO);
+        }
+        if let Call::Sync(file) = call {
+            let id = inner.id(file);
+            inner.events.push(Event::Syncing(id));
         }
         let Some(error) = error else { return Ok(()) };
         inner.hits.push(format!("{number}: {}", self.describe(call)));
@@ -215,7 +225,7 @@ impl Watch for Log {
     }
 
     fn after(&self, call: Call<'_>) {
-        let inner = &mut *self.inner.borrow_mut();
+        let inner = &mut *self.lock();
         if inner.is_quiet || !self.is_ours(call) {
             return;
         }
@@ -241,7 +251,7 @@ impl Watch for Log {
     }
 
     fn room(&self, len: usize) -> usize {
-        let inner = self.inner.borrow();
+        let inner = self.lock();
         let number = inner.calls.len();
         let is_short = |fault: &Fault| fault.kind == Kind::Short && fault.hits(number) && !inner.is_quiet;
         if inner.fault.as_ref().is_some_and(is_short) { len.div_ceil(2) } else { len }

@@ -11,21 +11,20 @@ use crate::store::Warning;
 use crate::store::jsonl::tests::{run, wish};
 use crate::store::jsonl::{Jsonl, JsonlClaim, Options, Reader, files};
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 
 /// Where a workload runs. Its calls are written down until it is dropped.
 pub struct Stage {
     folder: tempfile::TempDir,
     /// What happened.
-    pub log: Rc<Log>,
+    pub log: Arc<Log>,
 }
 
 impl Stage {
     /// Makes an empty folder and watches it. The names of temporary files depend on `seed` only.
     pub fn new(seed: u64) -> Stage {
         let folder = scratch();
-        let log = Rc::new(Log::new(folder.path()));
+        let log = Arc::new(Log::new(folder.path()));
         fastrand::seed(seed);
         files::watch(Some(log.clone()));
         let stage = Stage { folder, log };

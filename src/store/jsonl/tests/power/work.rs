@@ -23,13 +23,14 @@ use std::time::Duration;
 pub type Workload = (&'static str, fn(&Stage));
 
 /// All of them.
-pub const ALL: [Workload; 13] = [
+pub const ALL: [Workload; 14] = [
     ("first", first),
     ("orphan", orphan),
     ("again", again),
     ("late", late),
     ("long", long),
     ("group", group),
+    ("group_beside", group_beside),
     ("indexed", indexed),
     ("compacted", compacted),
     ("compacted_with_index", compacted_with_index),
@@ -148,6 +149,23 @@ fn group(stage: &Stage) {
     if let Some(claim) = held {
         stage.end(claim, "k4", Confirmed);
     }
+}
+
+/// Tasks of which some write while a thread syncs what others have written.
+fn group_beside(stage: &Stage) {
+    let Some(ledger) = stage.process() else { return };
+    ledger.sync_beside();
+    let send = async |number: usize| {
+        let key = format!("k{number}");
+        for _ in 0..number {
+            tokio::task::yield_now().await;
+        }
+        match stage.begins(ledger.clone(), &key).await {
+            Some(held) => stage.ends(held, &key, Confirmed).await,
+            None => None,
+        }
+    };
+    run(async { tokio::join!(send(0), send(1), send(2), send(3)) });
 }
 
 /// Makes a ledger so long that it gets an index, with one run of it.
