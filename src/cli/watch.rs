@@ -108,15 +108,15 @@ pub struct Watcher<'a> {
 }
 
 impl Watcher<'_> {
-    fn talk(&self, line: &str) {
+    fn talk(&self, line: impl FnOnce() -> String) {
         if self.telling == Telling::Alone || self.screen.talk >= Talk::Verbose {
-            self.screen.talk(line);
+            self.screen.talk(&line());
         }
     }
 
-    fn doing(&self, words: &str) {
+    fn doing(&self, words: impl FnOnce() -> String) {
         if self.telling == Telling::Alone {
-            self.screen.doing(words);
+            self.screen.doing(&words());
         }
     }
 
@@ -137,24 +137,25 @@ impl Watcher<'_> {
     fn finished(&mut self, now: Now, finished: &Finished, exchange: &Exchange) {
         self.signals.landed(&self.key);
         self.asked_wait = finished.not_before.map(|at| at.since(now.wall));
-        let gateway = match &exchange.outcome {
-            Outcome::Answered(answer) => gateway::diagnosis(answer.status, &answer.headers),
-            Outcome::Unanswered { .. } => None,
-        };
-        let gateway = gateway.map(|words| self.mask.hide(&words));
-        let detail = match self.screen.talk >= Talk::Verbose {
-            true => Detail::Long { gateway: gateway.as_deref() },
-            false => Detail::Short,
-        };
         let way = std::mem::take(&mut self.way);
-        self.talk(&human::attempt(&self.key, finished, &way, detail));
+        self.talk(|| {
+            let gateway = match &exchange.outcome {
+                Outcome::Answered(answer) => gateway::diagnosis(answer.status, &answer.headers),
+                Outcome::Unanswered { .. } => None,
+            };
+            let gateway = gateway.map(|words| self.mask.hide(&words));
+            let detail = match self.screen.talk >= Talk::Verbose {
+                true => Detail::Long { gateway: gateway.as_deref() },
+                false => Detail::Short,
+            };
+            human::attempt(&self.key, finished, &way, detail)
+        });
         self.tell(now, Happened::finished(finished));
     }
 
     fn waiting(&mut self, now: Now, waiting: &Waiting) {
-        let line = human::waiting(&self.key, waiting, now.wall, self.clock);
-        self.talk(&line);
-        self.doing(&format!("{}: {}", self.key, waiting.reason.words()));
+        self.talk(|| human::waiting(&self.key, waiting, now.wall, self.clock));
+        self.doing(|| format!("{}: {}", self.key, waiting.reason.words()));
         self.tell(now, Happened::waiting(waiting));
     }
 }
@@ -165,7 +166,7 @@ impl Observer for Watcher<'_> {
             Event::Started { a, addr, proxy, limits } => {
                 self.signals.departed(&self.key, InFlight { a, until: Instant::now() + limits.whole });
                 self.way = Taken { addr, proxy: proxy.map(Into::into) };
-                self.doing(&format!("{}: attempt {a}", self.key));
+                self.doing(|| format!("{}: attempt {a}", self.key));
                 let way = self.way.clone();
                 self.tell(now, Happened::started(a, &way, limits.whole));
             }
@@ -179,11 +180,11 @@ impl Observer for Watcher<'_> {
                     About::Operation => "asking the partner",
                     About::Control => "asking about a control operation",
                 };
-                self.doing(&format!("{}: {what}", self.key));
+                self.doing(|| format!("{}: {what}", self.key));
                 self.tell(now, Happened::Asking);
             }
             Event::Asked(asked) => {
-                self.talk(&human::asked(&self.key, asked));
+                self.talk(|| human::asked(&self.key, asked));
                 self.tell(now, Happened::Asked { asked });
             }
             Event::Settled(settled) => self.tell(now, Happened::settled(settled)),

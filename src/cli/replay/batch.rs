@@ -156,8 +156,7 @@ impl Batch<'_> {
         let claimed = drive::claim(&mut hands.ledger, &wish, &mut hands.clock, Patience::None).await;
         Ok(match claimed.map_err(|error| Failure::of_store(&error))? {
             Claimed::Ours(claim, history) => {
-                let operation =
-                    job.operation(member, claim.body().await.map_err(|error| Failure::of_store(&error))?)?;
+                let operation = job.operation(claim.body().await.map_err(|error| Failure::of_store(&error))?);
                 self.run(Run { member, job, claim, history, operation, deadline }, hands).await
             }
             Claimed::Final(_, history) => {

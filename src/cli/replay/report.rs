@@ -84,12 +84,12 @@ impl Report<'_> {
 
     /// Tells what became of one operation: a line, or its whole verdict where it is the only one.
     pub fn one(&self, member: &Member, done: &Done, telling: Telling) {
-        let shown = self.shown(member, done);
         let screen = &self.session.screen;
         let is_confirmed = done.state.verdict() == Some(Verdict::Confirmed);
         if is_confirmed && screen.talk == Talk::Quiet {
             return;
         }
+        let shown = self.shown(member, done);
         if telling == Telling::Alone && done.left.is_none() {
             let verdicted =
                 Verdicted { advice: &shown.advice, budget: None, asked_wait: None, message: None, paint: screen.paint };

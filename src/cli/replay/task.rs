@@ -1,7 +1,6 @@
 //! What a replay does with one operation, decided before anything is sent.
 
 use super::super::args::StateFilter;
-use super::super::exit::Failure;
 use super::super::trust::{self, First};
 use super::super::way::Way;
 use super::super::{Session, control, panics, plan};
@@ -55,19 +54,17 @@ pub struct Job {
     pub tls: Tls,
     /// What is done first and why, in words.
     pub first: String,
+    /// What is sent, but for its body.
+    operation: Operation,
     data: Option<Arc<[u8]>>,
 }
 
 impl Job {
-    /// Builds the operation from what the ledger has. `body` is `None` where that is only a hash.
-    ///
-    /// # Errors
-    /// A secret is not known here. The planning has built it before, so that it was known then.
-    pub fn operation(&self, member: &Member, body: Option<Arc<[u8]>>) -> Result<Operation, Failure> {
-        let body = body.or_else(|| self.data.clone()).unwrap_or_default();
-        let stored = Stored { key: &member.found.key, opened: member.found.history.opened(), body };
-        let (operation, _) = restore(self.profile.as_deref(), &stored, None).map_err(plan::uncomposed)?;
-        Ok(operation)
+    /// Returns the operation with the body that the ledger has; `None` where that is only a hash.
+    pub fn operation(&self, body: Option<Arc<[u8]>>) -> Operation {
+        let mut operation = self.operation.clone();
+        Arc::make_mut(&mut operation.request).body = body.or_else(|| self.data.clone()).unwrap_or_default();
+        operation
     }
 
     /// Returns until when the key is trusted if it reaches the partner for the first time now.
@@ -149,7 +146,7 @@ impl<'a> Planner<'a> {
         way.to(operation.request.url.sent.expose()).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
         let tls = self.tls(opened, profile.as_deref())?;
-        Ok(Job { policy, profile, proxies: way.proxies, tls, first: String::new(), data })
+        Ok(Job { policy, profile, proxies: way.proxies, tls, first: String::new(), operation, data })
     }
 
     /// Returns whom to trust and what to show: the files named at the first send, or those of a profile named now.
