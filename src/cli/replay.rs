@@ -4,6 +4,7 @@ mod batch;
 mod choose;
 mod queue;
 mod report;
+mod seats;
 mod settings;
 mod task;
 
@@ -189,6 +190,9 @@ impl Replay<'_> {
                 Telling::Alone => progress::spinner(self.longest()),
                 Telling::InBatch => progress::bar(self.due),
             });
+        }
+        if settings.args.pace.jobs > 1 && self.due > 1 {
+            ledger.sync_beside();
         }
         let runtime = super::runtime()?;
         runtime.block_on(batch.work(settings.args.pace.jobs, &ledger, clock));

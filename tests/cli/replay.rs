@@ -246,6 +246,29 @@ fn the_end_of_everything_leaves_the_rest_as_it_was() {
     assert_eq!(shop.host.seen().executions, 1);
 }
 
+/// Also while the next operations are claimed before the outcomes of those before are on the disk.
+#[test]
+fn no_more_requests_are_under_way_than_jobs_says() {
+    let slow = Turn::done(Act::Answer(Reply::json(201, "{}").after(Duration::from_millis(20))));
+    let shop = Shop::new(Script::first(vec![unavailable(); 12], slow), RULES);
+    for at in 0..12 {
+        assert_eq!(shop.send(&format!("k{at}"), &[]), 3);
+    }
+    assert!(shop.replay(&["--jobs", "3", "--events", "events.jsonl"]).ends_with("exit 0"));
+    let (mut under_way, mut most) = (0, 0);
+    for line in shop.sandbox.read("events.jsonl").lines() {
+        let event: Value = serde_json::from_str(line).expect("JSON");
+        match event["event"].as_str() {
+            Some("started") => under_way += 1,
+            Some("finished") => under_way -= 1,
+            _ => {}
+        }
+        most = most.max(under_way);
+    }
+    assert_eq!((most, under_way), (3, 0));
+    assert_eq!(shop.host.seen().executions, 12);
+}
+
 #[test]
 fn two_replays_share_the_work() {
     let slow = Turn::done(Act::Answer(Reply::json(201, "{}").after(Duration::from_millis(30))));

@@ -6,6 +6,7 @@ use super::super::watch::{EventLog, Telling, Watcher};
 use super::super::{Session, state};
 use super::choose::Member;
 use super::queue::Queue;
+use super::seats::{Seat, Seated, Seats};
 use super::task::{Job, Task, works_on_it};
 use crate::report::human::Taken;
 use crate::report::known::State;
@@ -55,7 +56,6 @@ struct Hands {
     ledger: Jsonl,
     clock: SystemClock,
     chance: Chance,
-    wire: Wire,
 }
 
 /// An operation that is claimed.
@@ -63,6 +63,7 @@ struct Run<'a> {
     member: &'a Member,
     job: &'a Job,
     claim: JsonlClaim,
+    seat: Seat,
     history: History,
     operation: Operation,
     deadline: Deadline,
@@ -107,23 +108,29 @@ impl Batch<'_> {
     /// Works until nothing is left to begin.
     pub async fn work(&self, jobs: u16, ledger: &Jsonl, clock: &SystemClock) {
         let seed = self.session.context.seed;
-        let workers: FuturesUnordered<_> = (0..jobs)
+        let wire = |_| Wire::new(self.settings(Mask::default(), Sizes::default(), &self.session.tls));
+        let seats = Seats::new((0..jobs).map(wire).collect());
+        // Half of them work while the others wait for the disk.
+        let workers = if jobs == 1 { 1 } else { u32::from(jobs) * 2 };
+        let workers: FuturesUnordered<_> = (0..workers)
             .map(|at| {
                 let chance = seed.map_or_else(Chance::from_os, |seed| Chance::fixed(seed.wrapping_add(at.into())));
-                let wire = Wire::new(self.settings(Mask::default(), Sizes::default(), &self.session.tls));
-                let hands = Hands { ledger: ledger.clone(), clock: clock.clone(), chance, wire };
-                self.worker(hands)
+                self.worker(Hands { ledger: ledger.clone(), clock: clock.clone(), chance }, seats.clone())
             })
             .collect();
         workers.collect::<()>().await;
     }
 
-    async fn worker(&self, mut hands: Hands) {
-        while let Some(at) = self.queue.next(self.members, &mut hands.clock, self.end).await {
+    async fn worker(&self, mut hands: Hands, seats: Seats) {
+        loop {
+            let seat = seats.take().await;
+            let Some(at) = self.queue.next(self.members, &mut hands.clock, self.end).await else {
+                return seat.give_up();
+            };
             let member = &self.members[at];
             let done = match (&self.tasks[at], self.queue.obstacle(member)) {
                 (_, Some(why)) => Done::left(member, why),
-                (Task::Run(job), None) => match self.one(member, job, &mut hands).await {
+                (Task::Run(job), None) => match self.one(member, job, &seat, &mut hands).await {
                     Ok(done) => done,
                     Err(failure) => self.stop(member, failure),
                 },
@@ -131,6 +138,7 @@ impl Batch<'_> {
             };
             self.queue.done(member);
             self.record(at, done);
+            seat.give_up();
         }
     }
 
@@ -148,7 +156,7 @@ impl Batch<'_> {
         done
     }
 
-    async fn one(&self, member: &Member, job: &Job, hands: &mut Hands) -> Result<Done, Failure> {
+    async fn one(&self, member: &Member, job: &Job, seat: &Seat, hands: &mut Hands) -> Result<Done, Failure> {
         let now = hands.clock.now();
         let overall = job.policy.timeouts.overall;
         let deadline = Deadline::of_run(now.steady, self.end.map_or(overall, |end| overall.min(end.since(now.steady))));
@@ -157,7 +165,7 @@ impl Batch<'_> {
         Ok(match claimed.map_err(|error| Failure::of_store(&error))? {
             Claimed::Ours(claim, history) => {
                 let operation = job.operation(claim.body().await.map_err(|error| Failure::of_store(&error))?);
-                self.run(Run { member, job, claim, history, operation, deadline }, hands).await
+                self.run(Run { member, job, claim, seat: seat.clone(), history, operation, deadline }, hands).await
             }
             Claimed::Final(_, history) => {
                 let state = state::of(&history, Standing::Settled, now);
@@ -190,17 +198,18 @@ impl Batch<'_> {
     }
 
     async fn run(&self, run: Run<'_>, hands: &mut Hands) -> Done {
-        let Run { member, job, mut claim, mut history, operation, deadline } = run;
+        let Run { member, job, claim, mut seat, mut history, operation, deadline } = run;
         let mut mask = job.profile.as_ref().map(|profile| profile.mask.clone()).unwrap_or_default();
         job.proxies.hide(&mut mask);
-        let Hands { clock, chance, wire, .. } = hands;
+        let Hands { clock, chance, .. } = hands;
         let settings = self.settings(mask.clone(), job.policy.sizes, &job.tls);
         let settings = WireSettings { proxies: job.proxies.clone(), ..settings };
-        wire.serve(settings, Reuse::of(&history, &job.policy, clock.now()));
+        seat.prepare(|wire| wire.serve(settings, Reuse::of(&history, &job.policy, clock.now())));
+        let mut claim = Seated { claim, seat: seat.clone(), concerns_all: refuses };
         let mut watcher = self.watcher(member, deadline, mask.clone());
         let terms = Terms { policy: &job.policy, deadline, mask: &mask };
         let began = clock.now().steady;
-        let ports = Ports { transport: wire, clock, entropy: chance, observer: &mut watcher };
+        let ports = Ports { transport: &mut seat, clock, entropy: chance, observer: &mut watcher };
         let ended = drive::run(&mut claim, &mut history, &operation, &terms, ports).await;
         self.signals.landed(&member.found.key);
         let now = clock.now();
@@ -243,17 +252,30 @@ impl Batch<'_> {
     }
 }
 
-/// Returns whether the last attempt of the newest run met a 401 or 407, or a refusal of our certificate: every other operation of the partner would, too
-/// (decisions 8).
+/// Returns whether the last attempt of the newest run met a refusal that every other operation of the partner would meet,
+/// too (decisions 8).
 fn were_refused(history: &History) -> bool {
     let newest = history.newest_claim();
     let of_run = history.facts.iter().rev().filter(|recorded| recorded.n == newest);
-    let last = of_run.map(|recorded| &recorded.fact).find_map(|fact| match fact {
+    of_run.map(|recorded| &recorded.fact).find_map(last_reason).is_some_and(is_refusal)
+}
+
+/// Returns whether a fact tells of one.
+fn refuses(fact: &Fact) -> bool {
+    last_reason(fact).is_some_and(is_refusal)
+}
+
+fn last_reason(fact: &Fact) -> Option<Reason> {
+    match fact {
         Fact::Finished(finished) => Some(finished.reason),
         Fact::Settled(settled) => settled.last.as_ref().map(|last| last.reason),
         _ => None,
-    });
+    }
+}
+
+/// Returns whether it is a 401, a 407, or a refusal of our certificate.
+fn is_refusal(reason: Reason) -> bool {
     let ours =
         [Reason::Credentials, Reason::ProxyCredentials, Reason::ClientCertificate, Reason::ClientCertificateWanted];
-    last.is_some_and(|reason| ours.contains(&reason))
+    ours.contains(&reason)
 }
