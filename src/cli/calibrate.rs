@@ -97,7 +97,9 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
     let found = Found {
         when: when(&tally, session),
-        waited: Some(plan.timeout),
+        // What was called off waited less, in this run or in one that it goes on with.
+        waited: (ended != Ended::Interrupted && long.as_ref().is_none_or(|long| long.done == 0))
+            .then_some(plan.timeout),
         result: judged(&seen, ended, &settings),
         stopped: stopped(ended),
         filled: match plan.pace {

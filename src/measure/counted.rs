@@ -214,6 +214,23 @@ pub fn latencies(
     Latencies::from_cells(cells.into_iter().map(cell).collect(), extremes.or(edges))
 }
 
+/// Returns exact samples as they would have been counted, so that they can be put beside counted ones; `None` where they
+/// are not exact.
+///
+/// # Errors
+/// [`NotLatencies::TooMany`].
+pub fn counted(exact: &Latencies) -> Option<Result<Latencies, NotLatencies>> {
+    let mut counts = StageCounts::default();
+    for Cell { low, high, events, censored } in exact.cells() {
+        if low != high {
+            return None;
+        }
+        (0..*events).for_each(|_| counts.record(Sample::Event(*low)));
+        (0..*censored).for_each(|_| counts.record(Sample::Censored(*low)));
+    }
+    Some(counts.latencies())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,6 +255,20 @@ mod tests {
         assert!(p99.bound.is_some_and(|bound| (ms(996)..ms(997)).contains(&bound)), "{p99:?}");
         assert!(p99.lower.is_some_and(|lower| (ms(982)..=ms(983)).contains(&lower)), "{p99:?}");
         assert_eq!(found.value(Share::from_millionths(999_999).expect("a share")), Ok(ms(1_000)));
+    }
+
+    #[test]
+    fn exact_samples_can_be_put_beside_counted_ones() {
+        let samples = || (1..=300).map(|n| Sample::Event(ms(n))).chain([Sample::Censored(ms(5_000))]);
+        let exact = Latencies::from_samples(samples()).expect("few samples");
+        let mut counts = StageCounts::default();
+        samples().for_each(|sample| counts.record(sample));
+        let binned = counts.latencies().expect("few samples");
+        assert_eq!(counted(&exact), Some(Ok(binned.clone())));
+        assert_eq!(counted(&binned), None);
+        assert!(
+            exact.merged(&binned).is_err() && counted(&exact).expect("exact").expect("few").merged(&binned).is_ok()
+        );
     }
 
     #[test]

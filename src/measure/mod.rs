@@ -14,5 +14,5 @@ pub mod samples;
 mod schedule;
 mod tally;
 
-pub use counted::{Bin, Counted, LONGEST, StageCounts, TooLong, latencies};
+pub use counted::{Bin, Counted, LONGEST, StageCounts, TooLong, counted, latencies};
 pub use tally::Tally;

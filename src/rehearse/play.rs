@@ -7,6 +7,7 @@ use crate::engine::deadline::Deadline;
 use crate::engine::facts::{History, Opened, Owner, Why};
 use crate::engine::fingerprint::{Head, Parts, fingerprint};
 use crate::engine::json::Pointer;
+use crate::engine::measured::Measured;
 use crate::engine::moment::Timestamp;
 use crate::engine::operation::{Announce, Guarded, Header, IdempotencyKey, Method, Operation, PartnerName, Request};
 use crate::engine::policy::{
@@ -208,6 +209,8 @@ fn scaled(policy: &Policy, scale: f64) -> Policy {
         ..policy.retry
     };
     policy.min_attempt = time(policy.min_attempt);
+    // Times of the real partner say nothing about one that is played.
+    policy.measured = Measured::default();
     policy.idempotency.settle = time(policy.idempotency.settle);
     if let Some(status) = &mut policy.status {
         status.settle = status.settle.map(time);

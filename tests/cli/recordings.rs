@@ -153,6 +153,9 @@ fn two_recordings_of_the_same_partner_have_not_drifted() {
     assert_eq!(sandbox.status(&[&run[..], &["--hlog", "a.hlog"]].concat()).0, 0);
     let (code, found) = measured(&sandbox, &["--samples-file", "hlog:a.hlog", "--compare=a.hlog"]);
     assert_eq!((code, &found["compared"]["drifted"], &found["compared"]["slower"]), (0, &false.into(), &0.5.into()));
+    sandbox.write("slow.txt", &"9000\n".repeat(40));
+    let (code, found) = measured(&sandbox, &["--samples-file", "slow.txt", "--unit", "ms", "--compare=a.hlog"]);
+    assert_eq!((code, &found["compared"]["drifted"]), (8, &true.into()), "{}", found["compared"]);
 }
 
 #[test]

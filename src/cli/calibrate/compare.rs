@@ -7,9 +7,10 @@ use super::imported;
 use crate::report::calibrate::Compared;
 use abide::engine::measured::Measured;
 use abide::engine::policy::Policy;
-use abide::engine::suggest::drift::Drift;
+use abide::engine::suggest::drift::{Drift, NoComparison};
 use abide::engine::suggest::latencies::Latencies;
 use abide::engine::suggest::seen::{Options, Seen};
+use abide::measure::counted;
 use abide::profile::Profile;
 
 /// What was measured before.
@@ -68,7 +69,16 @@ impl Before {
         let (read, accepted) = (options.timeouts.read, options.percentile.complement());
         let drift = match &self.kept {
             Kept::Percentiles(measured) => Drift::since(measured, &seen.read, read, accepted),
-            Kept::Samples(old) => Drift::new(old, &seen.read, read, accepted),
+            Kept::Samples(old) => match Drift::new(old, &seen.read, read, accepted) {
+                // A tool that writes each sample, beside a file that counts them.
+                Err(NoComparison::Mixed(_)) => {
+                    let both = [old, &seen.read].map(|samples| counted(samples).and_then(Result::ok));
+                    let [old, new] =
+                        [(old, &both[0]), (&seen.read, &both[1])].map(|(all, bins)| bins.as_ref().unwrap_or(all));
+                    Drift::new(old, new, read, accepted)
+                }
+                drift => drift,
+            },
         };
         Compared { with: self.with.clone(), drift, read, accepted }
     }

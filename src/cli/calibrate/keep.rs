@@ -1,8 +1,8 @@
 //! `--hlog`: what is measured, written to a file while it is.
 
-use super::super::Session;
 use super::super::exit::Failure;
 use super::super::request::system_words;
+use super::super::{Session, output};
 use abide::engine::moment::Timestamp;
 use abide::engine::suggest::sample::Taken;
 use abide::measure::recording::Slice;
@@ -10,6 +10,7 @@ use abide::measure::{Tally, hgrm, hlog};
 use std::fmt::Display;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -41,7 +42,7 @@ impl Keeper {
     pub fn create(path: &Path, session: &Session) -> Result<Keeper, Failure> {
         check_name(path)?;
         let refuse = |why: &dyn Display| Failure::usage(format!("--hlog {}: {why}", path.display()));
-        let file = OpenOptions::new().append(true).create_new(true).open(path);
+        let file = begun(path);
         let mut header = Vec::new();
         hlog::write_header(&mut header, session.now().wall).expect("memory takes it");
         let mut keeper = Keeper::of(path.to_owned(), file.map_err(|error| refuse(&system_words(&error)))?);
@@ -107,6 +108,7 @@ pub fn check_name(path: &Path) -> Result<(), Failure> {
     if beside == path {
         return Err(refuse(path, "this name is for the percentiles beside it").hint("let it end in .hlog"));
     }
+    output::check("--hlog", path)?;
     for path in [path, &beside] {
         if fs::symlink_metadata(path).is_ok() {
             return Err(refuse(path, "it is there already, and is not overwritten")
@@ -121,8 +123,7 @@ pub fn check_name(path: &Path) -> Result<(), Failure> {
 /// # Errors
 /// It cannot be read or written.
 pub fn copy(from: &Path, to: &Path, tally: &Tally, session: &Session) -> Result<(), Failure> {
-    let copied =
-        fs::read(from).and_then(|text| OpenOptions::new().write(true).create_new(true).open(to)?.write_all(&text));
+    let copied = fs::read(from).and_then(|text| begun(to)?.write_all(&text));
     copied.map_err(|error| unwritten(to, error))?;
     publish(to, tally, session)
 }
@@ -150,5 +151,10 @@ fn hgrm_of(path: &Path) -> PathBuf {
 fn write_hgrm(path: &Path, tally: &Tally) -> io::Result<()> {
     let mut lines = Vec::new();
     hgrm::write(&mut lines, tally.read.events())?;
-    OpenOptions::new().write(true).create_new(true).open(path)?.write_all(&lines)
+    begun(path)?.write_all(&lines)
+}
+
+/// Begins a new file. How fast partners answer is nobody else's business.
+fn begun(path: &Path) -> io::Result<File> {
+    OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
