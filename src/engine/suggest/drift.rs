@@ -90,7 +90,14 @@ impl Drift {
         let both = old.merged(new).map_err(NoComparison::Mixed)?;
         let tail = |percentile| {
             let value = both.value(percentile).ok()?;
-            let (old, new) = (old.above(value), new.above(value));
+            let rates = match (old.above(value), new.above(value)) {
+                // The slowest are all equal: beyond them is nothing, whoever has more of them.
+                (old_above, new_above) if old_above.hits + new_above.hits == 0 => {
+                    (old.at_least(value), new.at_least(value))
+                }
+                rates => rates,
+            };
+            let (old, new) = rates;
             Some(Tail { percentile, value, old, new, likelihood: more_by_chance(old, new) })
         };
         let mut tails: Vec<Tail> = [Share::P95, Share::P99].into_iter().filter_map(tail).collect();
@@ -310,6 +317,16 @@ mod tests {
             faster.slower.expect("both are known"),
             1.0 - drift(&events((0..1_000).map(|i| 100 + i / 2)), &old).slower.expect("both are known"),
         );
+    }
+
+    #[test]
+    fn a_partner_that_always_takes_the_same_long_time_now_is_an_alarm() {
+        let old = events((0..40).map(|i| 100 + i));
+        let found = drift(&old, &events((0..40).map(|_| 1_900)));
+        assert_eq!((found.tails[0].old, found.tails[0].new), (Rate { hits: 0, of: 40 }, Rate { hits: 40, of: 40 }));
+        assert!(found.is_alarm(), "{found:?}");
+        let same = events((0..40).map(|_| 200));
+        assert!(!drift(&same, &same).is_alarm());
     }
 
     #[test]

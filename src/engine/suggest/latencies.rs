@@ -163,6 +163,15 @@ impl Latencies {
         Rate { hits, of }
     }
 
+    /// Returns how many samples took as long as `limit` or longer, of those where that is known. A cell that holds `limit`
+    /// counts as longer.
+    pub(super) fn at_least(&self, limit: Duration) -> Rate {
+        let cells = self.cells.iter().rev().take_while(|cell| cell.high >= limit);
+        let (events, censored) =
+            cells.fold((0, 0), |(events, censored), cell| (events + cell.events, censored + cell.censored));
+        Rate { hits: events + censored, of: self.events + censored }
+    }
+
     /// Returns the samples, given up or not, of the cells that end before `limit`.
     pub(super) fn below(&self, limit: Duration) -> Latencies {
         let cells: Vec<Cell> = self.cells.iter().copied().take_while(|cell| cell.high < limit).collect();
