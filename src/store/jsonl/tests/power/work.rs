@@ -66,7 +66,7 @@ fn first(stage: &Stage) {
 /// A process dies after it has written the header of a new ledger, before that is durable.
 fn orphan(stage: &Stage) {
     let place = Place::find(&stage.path()).expect("a path");
-    let header = Header { v: VERSION, id: "abc".into(), generation: 0 };
+    let header = Header { v: VERSION, id: "0123456789abcdef".repeat(2).into(), generation: 0 };
     let begun = || -> Result<(), StoreError> {
         place.make_folder()?;
         let file = place.open_to_write()?;
