@@ -8,7 +8,7 @@ use abide::drive::{Claim, Claimed, EntryRule, Wish};
 use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
-use abide::store::jsonl::{Compacted, Effort, Kind, Options, Which, compact, verify};
+use abide::store::jsonl::{Compacted, Effort, Kind, Options, Which, compact, verify, worth_compacting};
 use std::cell::Cell;
 use std::fs;
 use std::time::Duration;
@@ -206,14 +206,32 @@ fn a_body_beside_the_ledger_goes_with_its_operation() {
     assert_eq!((compacted.forgotten, compacted.bodies, compacted.shared), (1, 1, 0));
 }
 
+fn put(house: &OnDisk, name: &str, url: &str, verdict: Verdict) {
+    let opened = Opened { method: "PUT".into(), url: url.into(), ..opened(name, StoredBody::Text(name.into()), BOOT) };
+    story(house, &wish_of(name, opened, name.as_bytes()), &done(verdict));
+}
+
+/// It would be advised again and again.
+#[test]
+fn what_is_kept_for_an_older_write_is_not_worth_a_compaction() {
+    let options = |house: &OnDisk| Options { now: now().wall.after(2 * HOUR), ..house.options() };
+    for (url, is_worth_it) in [("http://a.example/1", false), ("http://a.example/2", true)] {
+        let house = OnDisk::quick();
+        put(&house, "old", url, Verdict::InDoubt);
+        for at in 0..30 {
+            put(&house, &format!("k{at}"), "http://a.example/1", Verdict::Confirmed);
+        }
+        crate::compact::all(&house).expect("compacts");
+        let worth = worth_compacting(&house.path(), &options(&house), &|_| kept(HOUR / 2, Some(HOUR)), 1);
+        assert_eq!(worth.is_some(), is_worth_it);
+        assert_eq!(forget(&house).expect("compacts").forgotten, if is_worth_it { 30 } else { 0 });
+    }
+}
+
 #[test]
 fn a_write_that_an_older_one_would_undo_is_still_known() {
     let house = OnDisk::new();
-    let put = |name: &str, url: &str, verdict| {
-        let opened =
-            Opened { method: "PUT".into(), url: url.into(), ..opened(name, StoredBody::Text(name.into()), BOOT) };
-        story(&house, &wish_of(name, opened, name.as_bytes()), &done(verdict));
-    };
+    let put = |name: &str, url: &str, verdict| put(&house, name, url, verdict);
     put("before", "http://a.example/1", Verdict::Confirmed);
     put("old", "http://a.example/1", Verdict::NotDone);
     put("later", "http://a.example/1", Verdict::Confirmed);

@@ -60,7 +60,8 @@ pub fn fate(history: &History, retention: Retention, now: Timestamp) -> Option<F
     }
 }
 
-fn slimmed(history: &History) -> Option<Fate> {
+/// Returns that an operation loses what it can do without, if there is something.
+pub fn slimmed(history: &History) -> Option<Fate> {
     slim::is_worth_it(history).then_some(Fate::Slimmed)
 }
 
@@ -121,9 +122,10 @@ fn is_alive(held: &Held<'_>, history: &History) -> Result<bool, StoreError> {
 }
 
 /// The first claims of operations that may be sent again and would undo a later write, by partner and URL.
-type Undoing = HashMap<(PartnerName, Box<str>), u64>;
+pub type Undoing = HashMap<(PartnerName, Box<str>), u64>;
 
-fn note(history: &History, undoing: &mut Undoing) {
+/// Notes an operation that is not confirmed.
+pub fn note(history: &History, undoing: &mut Undoing) {
     let opened = history.opened();
     if matches!(&*opened.method, "PUT" | "PATCH" | "DELETE") {
         let first = undoing.entry((opened.partner.clone(), opened.url.clone())).or_insert(u64::MAX);
@@ -131,9 +133,17 @@ fn note(history: &History, undoing: &mut Undoing) {
     }
 }
 
-/// Keeps what tells `replay` that an older write must not be sent any more.
+/// Returns whether an operation that is confirmed tells `replay` that an older write must not be sent any more.
 ///
 /// Source: decisions 13.
+pub fn is_later_write(history: &History, undoing: &Undoing) -> bool {
+    let opened = history.opened();
+    let is_write = Method::new(&opened.method).is_none_or(|method| !method.is_safe());
+    let first = undoing.get(&(opened.partner.clone(), opened.url.clone()));
+    is_write && first.is_some_and(|first| *first < history.facts[0].n)
+}
+
+/// Keeps such operations.
 fn keep_later_writes(
     held: &Held<'_>,
     operations: &Operations,
@@ -143,10 +153,7 @@ fn keep_later_writes(
     let gone = chosen.iter().filter(|(row, fate)| **fate == Fate::Forgotten && operations.row(**row).is_confirmed());
     for row in gone.map(|(row, _)| *row).collect::<Vec<_>>() {
         let history = read(held, operations, row)?;
-        let opened = history.opened();
-        let is_write = Method::new(&opened.method).is_none_or(|method| !method.is_safe());
-        let first = undoing.get(&(opened.partner.clone(), opened.url.clone()));
-        if is_write && first.is_some_and(|first| *first < history.facts[0].n) {
+        if is_later_write(&history, undoing) {
             chosen.remove(&row);
             chosen.extend(slimmed(&history).map(|fate| (row, fate)));
         }

@@ -1,16 +1,19 @@
 //! Whether a compaction is worth it, as a sample of the file says: no ledger is read for it.
 
-use super::fate::{Fate, Keep, fate};
+use super::fate::{Fate, Keep, Undoing, fate, is_later_write, note, slimmed};
 use super::slim;
+use crate::engine::entry::is_final;
+use crate::engine::facts::History;
 use crate::engine::moment::Timestamp;
 use crate::store::format::{self, LINE_MAX};
 use crate::store::jsonl::Options;
 use crate::store::jsonl::disk::{Disk, read_range};
 use crate::store::jsonl::journal::{Journal, Reading};
-use crate::store::jsonl::lookup::first_line;
+use crate::store::jsonl::lookup::{Operation, first_line};
 use crate::store::jsonl::place::Place;
 use crate::store::jsonl::seen::Seen;
 use crate::store::jsonl::upkeep::INLINE_TAIL_MAX;
+use std::cell::OnceCell;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -24,6 +27,9 @@ pub const COMPACT_MAX: u64 = 1 << 30;
 const SAMPLES: u64 = 256;
 /// How far back the start of a line is looked for first, in bytes: enough for most.
 const LINE_USUAL: u64 = 1_024;
+
+/// How many operations without a last word are looked at for older writes.
+const UNDOING_MAX: usize = 1_000;
 
 /// What a compaction would be worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,23 +66,60 @@ pub fn worth_compacting(path: &Path, options: &Options, keep: Keep<'_>, least: u
     let part = (journal.end() - start) / SAMPLES;
     // The middles of equal parts: each line counts as long as it is.
     let offsets = (0..SAMPLES).map(|at| start + at * part + part / 2);
-    let dead: u64 = offsets.map(|offset| dead(&journal, offset, part, keep, options.now).unwrap_or(0)).sum();
+    let sample = Sample { journal: &journal, keep, now: options.now, undoing: OnceCell::new() };
+    let dead: u64 = offsets.map(|offset| sample.dead(offset, part).unwrap_or(0)).sum();
     (dead > len / 2).then_some(Worth { dead, len })
 }
 
-/// Returns how many bytes of a part of the file would go, if all of it were as the line at `offset`.
-fn dead(journal: &Journal, offset: u64, part: u64, keep: Keep<'_>, now: Timestamp) -> Option<u64> {
-    let text = line_around(journal, offset)?;
-    let n = format::envelope(&text)?.n?;
-    let (key, partner) = format::whose(&text)?;
-    let lookup = journal.find(&key, partner.as_ref()).ok()?;
-    let operation = lookup.operations.iter().find(|operation| operation.claims.iter().any(|(claim, _)| *claim == n))?;
-    let left = match fate(&operation.history, keep(operation.history.opened()), now)? {
-        Fate::Slimmed => slim::line(&text, 0).0.map_or(0, |line| line.len()),
-        Fate::Forgotten => 0,
-    };
-    let len = text.len() as u64 + 1;
-    Some(part * len.saturating_sub(left as u64) / len)
+/// A journal that is looked at here and there.
+struct Sample<'a> {
+    journal: &'a Journal,
+    keep: Keep<'a>,
+    now: Timestamp,
+    /// What later writes are kept for; `None` where there is too much of it, or it cannot be read.
+    undoing: OnceCell<Option<Undoing>>,
+}
+
+impl Sample<'_> {
+    /// Returns how many bytes of a part of the file would go, if all of it were as the line at `offset`.
+    fn dead(&self, offset: u64, part: u64) -> Option<u64> {
+        let text = line_around(self.journal, offset)?;
+        let n = format::envelope(&text)?.n?;
+        let (key, partner) = format::whose(&text)?;
+        let lookup = self.journal.find(&key, partner.as_ref()).ok()?;
+        let is_its = |operation: &&Operation| operation.claims.iter().any(|(claim, _)| *claim == n);
+        let history = &lookup.operations.iter().find(is_its)?.history;
+        let left = match self.fate(history)? {
+            Fate::Slimmed => slim::line(&text, 0).0.map_or(0, |line| line.len()),
+            Fate::Forgotten => 0,
+        };
+        let len = text.len() as u64 + 1;
+        Some(part * len.saturating_sub(left as u64) / len)
+    }
+
+    fn fate(&self, history: &History) -> Option<Fate> {
+        let fate = fate(history, (self.keep)(history.opened()), self.now)?;
+        if fate == Fate::Slimmed {
+            return Some(fate);
+        }
+        let undoing = self.undoing.get_or_init(|| self.undoing());
+        match undoing.as_ref().is_none_or(|undoing| is_later_write(history, undoing)) {
+            true => slimmed(history),
+            false => Some(fate),
+        }
+    }
+
+    /// Finds older writes that may be sent again, as far as they are undecided: most of them are.
+    fn undoing(&self) -> Option<Undoing> {
+        let named = self.journal.undecided(None).ok().filter(|named| named.len() <= UNDOING_MAX)?;
+        let mut undoing = Undoing::new();
+        for one in named {
+            let found = self.journal.find(&one.key, one.partner.as_ref()).ok()?;
+            let histories = found.operations.iter().map(|found| &found.history);
+            histories.filter(|history| !is_final(history)).for_each(|history| note(history, &mut undoing));
+        }
+        Some(undoing)
+    }
 }
 
 /// Reads the line in which `offset` lies, without its line break.
