@@ -1,12 +1,11 @@
 //! What this machine remembers of a ledger, outside of it: a lost end or an older copy put back is noticed.
 
 use super::disk::write_all;
-use super::files;
-use super::place::{failed, make_folder, private};
+use super::place::{failed, make_folder, open_or_make};
 use crate::store::StoreError;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -46,8 +45,8 @@ impl Seen {
         let folder = state.join("ledgers");
         make_folder(&folder)?;
         let path = folder.join(id);
-        let file = files::open(private(OpenOptions::new().read(true).write(true).create(true)), &path)
-            .map_err(|error| failed("remember the ledger in", &path, error))?;
+        let opened = open_or_make(&path, &folder);
+        let file = opened.map_err(|error| failed("remember the ledger in", &path, error))?;
         let seen = Seen { file, path };
         let record = seen.read()?;
         Ok((seen, record))

@@ -89,6 +89,11 @@ fn what_an_administrator_makes_beside_a_ledger_belongs_to_its_owner() {
     // Everything that is made on demand is made by the administrator.
     let (path, options) = (house.path(), house.options());
     fs::remove_file(path.with_extension("jsonl.lock")).expect("removes");
+    // As where root keeps the user's home folder: the memory of it is the user's, too.
+    let memory = options.state.as_ref().expect("one").join("ledgers");
+    fs::remove_dir_all(&memory).and_then(|()| fs::create_dir(&memory)).expect("is empty");
+    chown(&memory, Some(SOMEBODY), Some(SOMEBODY)).expect("root may");
+    drop(run(Jsonl::open(&path, &options).expect("opens").claim(&wish("k1"), Now::default())));
     let ours = Options { state: Some(house.folder.path().join("ours")), ..options.clone() };
     let mut ledger = Jsonl::open(&path, &ours).expect("opens");
     lengthen(&mut ledger, Verdict::InDoubt);
