@@ -6,7 +6,7 @@ use crate::file::OnDisk;
 use crate::index::padded;
 use crate::suite::*;
 use abide::drive::{Claim, Claimed};
-use abide::engine::entry::Standing;
+use abide::engine::entry::{Standing, is_final};
 use abide::engine::facts::{Fact, Predecessor, Recorded, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
@@ -251,5 +251,30 @@ impl Seen {
         // And it goes on.
         house.confirm("after");
         assert_eq!(verify(&house.path(), &house.options()).expect("readable").findings, []);
+    }
+}
+
+/// Who asks whether an owner lives after he has ended would take him for dead, and the operation for abandoned.
+#[test]
+fn what_ends_while_it_is_read_does_not_look_abandoned() {
+    let house = OnDisk::new();
+    for is_compacted in [false, true] {
+        let name = format!("k{is_compacted}");
+        let (mut held, _) = ours(claim(&mut house.process(), &wish(&name, &name)));
+        append(&mut held, &[started(1)]);
+        let readers = [house.reader(), house.reader(), house.reader()];
+        append(&mut held, &[settled(Verdict::Confirmed, Some(attempt(1, Evidence::Answered)))]);
+        drop(held);
+        if is_compacted {
+            crate::compact::all(&house).expect("compacts");
+        }
+        let [one, two, three] = &readers;
+        let found = one.find(&key(&name), None).expect("readable");
+        let listed: Vec<_> = two.list().expect("readable").collect();
+        for found in [&found[0], listed.iter().find(|found| found.key == key(&name)).expect("it is there")] {
+            assert_eq!(found.standing, Standing::Settled);
+            assert!(is_final(&found.history));
+        }
+        assert_eq!(three.undecided().expect("readable").count(), 0);
     }
 }

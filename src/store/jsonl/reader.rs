@@ -3,7 +3,7 @@
 
 use super::Options;
 use super::damage::Damage;
-use super::disk::Disk;
+use super::disk::{Disk, stat_of};
 use super::journal::{Journal, Reading};
 use super::locks::Locks;
 use super::lookup::{Operation, Trouble};
@@ -16,12 +16,16 @@ use crate::engine::facts::History;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
 use crate::store::{StoreError, Warning};
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 /// How often, and how long, a reader waits for a writer to finish its line: 250 ms in all.
 const TRIES: u32 = 250;
 const TRY_WAIT: Duration = Duration::from_millis(1);
+
+/// How often a file is read again at most, because somebody wrote while it was looked at.
+const LOOKS_MAX: u32 = 16;
 
 /// A ledger as it is at one moment.
 #[derive(Debug)]
@@ -33,7 +37,12 @@ pub struct Reader {
     all: OnceLock<Operations>,
     record: Option<Record>,
     locks: Option<Locks>,
-    boot: Box<str>,
+    place: Place,
+    options: Options,
+    /// The file's length when it was read.
+    len: u64,
+    /// How often it was read again because somebody wrote meanwhile.
+    looks: AtomicU32,
     from: u64,
     warnings: Mutex<Vec<Warning>>,
 }
@@ -61,9 +70,20 @@ impl Reader {
         let place = Place::find(path)?;
         let disk: Arc<dyn Disk> = Arc::new(place.open_to_read()?);
         let locks = Locks::open_to_read(&place)?;
-        let (boot, from, warnings) = (options.boot.clone(), 0, Mutex::default());
-        let (whole, all) = (OnceLock::new(), OnceLock::new());
-        let mut reader = Reader { journal: None, whole, all, record: None, locks, boot, from, warnings };
+        let len = disk.stat().map_err(|error| failed("look at", place.ledger(), error))?.len;
+        let mut reader = Reader {
+            journal: None,
+            whole: OnceLock::new(),
+            all: OnceLock::new(),
+            record: None,
+            locks,
+            place: place.clone(),
+            options: options.clone(),
+            len,
+            looks: AtomicU32::new(0),
+            from: 0,
+            warnings: Mutex::default(),
+        };
         if Journal::is_blank(&place, &*disk)? {
             return Ok(reader);
         }
@@ -95,7 +115,7 @@ impl Reader {
         }
         if let Err(source) = journal.disk().sync() {
             if is_of_the_disk(&source) {
-                tell_sick(place, &self.boot, &source, (journal.durable(), journal.end()));
+                tell_sick(place, &self.options.boot, &source, (journal.durable(), journal.end()));
             }
             return Some(Warning::Unsynced(failed("sync", place.ledger(), source)));
         }
@@ -160,7 +180,8 @@ impl Reader {
         all.retain(|operation| !is_final(&operation.history));
         all.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
         all.dedup_by_key(|operation| operation.newest);
-        Ok(all.into_iter().filter_map(|operation| self.or_warn(self.found(operation))))
+        let found = all.into_iter().filter_map(|operation| self.or_warn(self.found(operation)));
+        Ok(found.filter(|found| !is_final(&found.history)))
     }
 
     /// Returns the key of a partner's operation that was confirmed last, other than `except`. What cannot be read is
@@ -217,17 +238,41 @@ impl Reader {
         history: History,
         newest: u64,
     ) -> Result<Found, StoreError> {
-        let same_boot = || owner(&history).is_some_and(|owner| !owner.boot.is_empty() && owner.boot == self.boot);
+        let same_boot =
+            || owner(&history).is_some_and(|owner| !owner.boot.is_empty() && owner.boot == self.options.boot);
         let standing = if is_ended(&history) {
             Standing::Settled
         } else if self.locks.as_ref().map_or(Ok(false), |locks| locks.lives(newest))? {
             Standing::Live
+        } else if let Some(later) = self.look_again(partner, key)? {
+            return Ok(later);
         } else if newest > self.from && same_boot() {
             Standing::DeadSameBoot
         } else {
             Standing::DeadElsewhere
         };
         Ok(Found { partner: partner.clone(), key: key.clone(), history, standing })
+    }
+
+    /// Reads an operation again whose owner is gone, if somebody has written since: he may have ended it before. What he
+    /// wrote was there when he let go.
+    fn look_again(&self, partner: &PartnerName, key: &IdempotencyKey) -> Result<Option<Found>, StoreError> {
+        let looks = self.looks.fetch_add(1, Ordering::Relaxed);
+        if looks >= LOOKS_MAX || self.is_current() {
+            return Ok(None);
+        }
+        let later = Reader::open(self.place.ledger(), &self.options)?;
+        later.looks.store(looks + 1, Ordering::Relaxed);
+        let found = later.find(key, Some(partner))?.pop();
+        later.warnings().into_iter().for_each(|warning| self.warn(warning));
+        Ok(found)
+    }
+
+    /// Returns whether the file is the one that was read, and no longer.
+    fn is_current(&self) -> bool {
+        let there = std::fs::metadata(self.place.ledger()).map(|found| stat_of(&found)).ok();
+        let ours = self.journal().and_then(|journal| journal.disk().stat().ok());
+        there.zip(ours).is_some_and(|(there, ours)| there.identity == ours.identity && there.len == self.len)
     }
 
     fn or_warn(&self, found: Result<Found, StoreError>) -> Option<Found> {
