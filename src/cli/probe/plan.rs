@@ -9,6 +9,7 @@ use super::super::way::{self, Way};
 use super::super::world::read_file;
 use super::super::{Session, limits, request};
 use super::past;
+use abide::engine::diagnose::past::Past;
 use abide::engine::location;
 use abide::engine::operation::{Method, PartnerName, Request};
 use abide::engine::policy::Policy;
@@ -75,7 +76,7 @@ pub fn make(args: &ProbeArgs, session: &Session) -> Result<Plan, Failure> {
         name_servers: name_servers(),
         tls,
         answer_max_bytes: policy.sizes.response_bytes.min(ANSWER_MAX_BYTES),
-        past: past::of(&operation.partner, args, session)?,
+        past: Past { measured: policy.measured, ..past::of(&operation.partner, args, session)? },
         mask,
         depth: if args.deep { Depth::Deep } else { Depth::One },
         proxies: way.proxies,

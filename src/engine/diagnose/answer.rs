@@ -8,7 +8,7 @@ use super::dial::FIRST_RESEND;
 use super::judgement::Judgement;
 use super::observations::Observations;
 use super::tcp::Delivery;
-use crate::engine::exchange::{Ending, Fault, Outcome, Sent, Stage, Via};
+use crate::engine::exchange::{Ending, Fault, Limit, Outcome, Sent, Stage, Via};
 use crate::engine::units::{counted, show_rounded};
 use crate::engine::verdict::Side;
 use std::time::Duration;
@@ -47,7 +47,7 @@ fn waited(seen: &Observations) -> Option<Duration> {
 /// Returns whether a silence of this length says nothing: others were answered later, or a lost packet could not have
 /// been sent again.
 fn is_too_short(seen: &Observations, waited: Option<Duration>) -> bool {
-    let patience = seen.past.first_byte.map_or(FIRST_RESEND, |usual| usual.p99.max(FIRST_RESEND));
+    let patience = seen.past.first_byte_p99().map_or(FIRST_RESEND, |p99| p99.max(FIRST_RESEND));
     waited.is_some_and(|waited| waited < patience)
 }
 
@@ -62,13 +62,20 @@ fn silent(seen: &Observations, stage: Stage) -> Judgement {
             .note(after)
             .note("the partner may have the request all the same: a lost acknowledgement looks like a lost request");
     }
-    let usual = seen.past.first_byte;
-    let came_within = usual.map(|usual| format!("99 of 100 answers came within {}", show_rounded(usual.p99)));
+    let usual = seen.past.first_byte_p99();
+    let came_within = usual.map(|p99| format!("99 of 100 answers came within {}", show_rounded(p99)));
+    let is_limit = matches!(seen.failure(), Some((Stage::FirstByte, Fault::TimedOut(Limit::Read))))
+        && seen.deadline_reached.is_none();
+    if is_limit && usual.zip(waited).is_some_and(|(p99, waited)| waited < p99) {
+        return Judgement::new(Code::ReadLimitShort, Side::Ours)
+            .fact(format!("our own limit ([timeouts] read) ended the wait: {after}"))
+            .fact_if(came_within);
+    }
     if seen.deadline_reached.is_some() && is_too_short(seen, waited) {
         return Judgement::unclear(Code::Deadline).note(after).note(came_within.unwrap_or_default());
     }
     let code = if stage == Stage::Write { Code::AppStoppedReading } else { Code::AppSilent };
-    let is_late = usual.is_some_and(|usual| waited.is_some_and(|waited| usual.is_slow(waited)));
+    let is_late = usual.zip(waited).is_some_and(|(p99, waited)| waited > p99);
     with_delivery(Judgement::new(code, Side::Theirs).note(after), seen)
         .fact_if(stands(seen))
         .fact_if(came_within.filter(|_| is_late))

@@ -151,13 +151,21 @@ fn slow_network(seen: &Observations) -> Option<Judgement> {
 
 /// Rule 12, of the partner: the answer is late although the network is as usual.
 fn slow_server(seen: &Observations) -> Option<Judgement> {
-    let usual = seen.past.first_byte?;
+    let p99 = seen.past.first_byte_p99()?;
     let took = Duration::from_micros(stages(seen)?.first_byte_us?);
     let network = long_round_trip(seen).is_some() || was_resent(seen) == Some(true);
-    if !usual.is_slow(took) || network {
+    if took <= p99 || network {
         return None;
     }
-    let judgement = Judgement::degraded(Code::SlowServer, Side::Theirs).fact(slow_words("the first byte", took, usual));
+    let words = match seen.past.first_byte {
+        Some(usual) => slow_words("the first byte", took, usual),
+        None => format!(
+            "the first byte took {}; when it was measured, 99 of 100 took at most {}",
+            show_rounded(took),
+            show_rounded(p99)
+        ),
+    };
+    let judgement = Judgement::degraded(Code::SlowServer, Side::Theirs).fact(words);
     let rtt = seen.asked_tcp().and_then(|tcp| tcp.rtt).filter(|_| seen.past.rtt.is_some());
     let as_usual = rtt.map(|rtt| format!("a round trip takes {}, as usual", show_rounded(rtt)));
     let calm = (was_resent(seen) == Some(false)).then(|| "no packet was sent again".to_owned());

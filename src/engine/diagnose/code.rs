@@ -128,6 +128,8 @@ codes! {
         "report the alert to the partner";
     TlsFailed = "tls.failed", "the TLS handshake failed",
         "report it to the partner, with the words of the error";
+    ReadLimitShort = "limits.read_short", "our limit for an answer is shorter than this partner's slow answers take",
+        "raise [timeouts] read in the profile: `abide calibrate` suggests a limit; then probe again";
     RequestLost = "net.request_lost", "the connection stands, and our request is not acknowledged",
         "check the network path";
     AppSilent = "app.silent", "their side has the whole request and stays silent",

@@ -1,5 +1,6 @@
 //! What is usual with a partner, and where a time stands in it.
 
+use crate::engine::measured::Measured;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ pub struct Past {
     pub tls: Option<Usual>,
     /// The usual time from the last byte of the request to the head of the answer.
     pub first_byte: Option<Usual>,
+    /// What `abide calibrate` wrote into the profile.
+    pub measured: Measured,
     /// The usual time of a whole attempt.
     pub whole: Option<Usual>,
     /// The usual round trip of TCP, to the address that was asked.
@@ -61,6 +64,12 @@ pub enum Before {
 const RECENT: Duration = Duration::from_secs(7 * 86_400);
 
 impl Past {
+    /// Returns which time to the head of an answer only one in a hundred is longer than: by the ledger, else by what was
+    /// measured.
+    pub fn first_byte_p99(&self) -> Option<Duration> {
+        self.first_byte.map(|usual| usual.p99).or(self.measured.p99)
+    }
+
     /// Returns what is known about an address.
     pub fn of_address(&self, ip: IpAddr) -> Option<&PastAddress> {
         self.addresses.iter().find(|past| past.ip == ip)

@@ -3,6 +3,7 @@
 use super::Probed;
 use super::stages;
 use abide::engine::diagnose::judgement::Standing;
+use abide::engine::diagnose::past::Usual;
 use abide::engine::exchange::Stage;
 use std::time::Duration;
 
@@ -30,14 +31,14 @@ fn measures(probed: &Probed<'_>) -> Vec<String> {
     let past = &probed.seen.past;
     let rows = stages::rows(probed.seen);
     let took = |stage: Stage| rows.iter().find(|row| row.stage == stage && !row.is_open).and_then(|row| row.took);
+    let p99 = |usual: Option<Usual>| usual.map(|usual| usual.p99);
     let all = [
-        ("resolve", took(Stage::Resolve), past.resolve),
-        ("connect", took(Stage::Connect), past.connect),
-        ("tls", took(Stage::Tls), past.tls),
-        ("ttfb", took(Stage::FirstByte), past.first_byte),
+        ("resolve", took(Stage::Resolve), p99(past.resolve)),
+        ("connect", took(Stage::Connect), p99(past.connect)),
+        ("tls", took(Stage::Tls), p99(past.tls)),
+        ("ttfb", took(Stage::FirstByte), past.first_byte_p99()),
     ];
-    let mut measures: Vec<String> =
-        all.into_iter().map(|(name, took, usual)| measure(name, took, usual.map(|usual| usual.p99))).collect();
+    let mut measures: Vec<String> = all.into_iter().map(|(name, took, warning)| measure(name, took, warning)).collect();
     let left = probed.seen.certificate().zip(probed.seen.at).and_then(|(certificate, at)| certificate.left(at));
     measures.extend(left.map(|left| format!("cert_days={};14:", left.as_secs() / 86_400)));
     measures

@@ -196,7 +196,7 @@ fn note(seen: &Observations, stage: Stage) -> String {
             let resent = tcp.and_then(|tcp| tcp.resent).filter(|count| *count > 0);
             joined([bytes, delivery, resent.map(|count| format!("{count} resent"))])
         }
-        Stage::FirstByte => joined([usual(seen.past.first_byte)]),
+        Stage::FirstByte => joined([usual(seen.past.first_byte), measured(&seen.past)]),
         Stage::Body => seen.answer().map(body).unwrap_or_default(),
     }
 }
@@ -216,6 +216,14 @@ fn joined<const N: usize>(parts: [Option<String>; N]) -> String {
 
 fn usual(usual: Option<Usual>) -> Option<String> {
     usual.map(|usual| format!("usual p50 {}, p99 {}", show_rounded(usual.p50), show_rounded(usual.p99)))
+}
+
+/// Returns what was measured; only the p99 beside the ledger's.
+fn measured(past: &Past) -> Option<String> {
+    let p99 = past.measured.p99.map(show_rounded)?;
+    let p95 = past.measured.p95.filter(|_| past.first_byte.is_none());
+    let p95 = p95.map(|p95| format!("p95 {}, ", show_rounded(p95))).unwrap_or_default();
+    Some(format!("measured {p95}p99 {p99}"))
 }
 
 fn has_history(past: &Past) -> bool {

@@ -14,6 +14,7 @@ use abide::engine::diagnose::tcp::Tcp;
 use abide::engine::exchange::{
     Answer, Ending, Exchange, Fault, Headers, Limit, Outcome, Sent, Stage, Stages as Times, Via,
 };
+use abide::engine::measured::Measured;
 use std::net::SocketAddr;
 
 fn ms(ms: u64) -> Duration {
@@ -113,6 +114,8 @@ fn well() -> Observations {
     let answer = Answer { status: 200, headers, body: b"{\"ok\":true}".to_vec(), ending: Ending::Complete };
     seen.exchange = Some(exchange(Outcome::Answered(answer), Some(180_000), ms(233)));
     seen.past.whole = Some(Usual { p50: ms(200), p99: ms(900) });
+    let measured_at = Some(at().before(Duration::from_secs(86_400)));
+    seen.past.measured = Measured { at: measured_at, samples: Some(300), p95: Some(ms(250)), p99: Some(ms(460)) };
     seen.past.tls = Some(Usual { p50: ms(30), p99: ms(90) });
     let (ip, ago) = ([203, 0, 113, 10].into(), Duration::from_secs(60));
     let known = PastAddress { ip, before: Before::Worked { ago }, smallest_rtt: None, rtt: Some(ms(11)) };
@@ -257,7 +260,7 @@ fn monitoring_gets_one_line_and_a_status() {
     assert_eq!(
         line(&well()).0,
         "ABIDE OK - ok: the partner answers as it should (ok) | \
-         resolve=0.008s connect=0.012s tls=0.031s;0.090 ttfb=0.180s cert_days=41;14:"
+         resolve=0.008s connect=0.012s tls=0.031s;0.090 ttfb=0.180s;0.460 cert_days=41;14:"
     );
     assert_eq!(line(&well()).1, 0);
     let mut degraded = well();

@@ -43,7 +43,7 @@ const SLUGS: &str = "
     tcp.filtered net.rejected net.neighbour_silent tcp.no_connection tls.blackhole tls.silent tls.closed
     clock.skew tls.expired tls.not_yet_valid tls.wrong_name tls.intercepted tls.unknown_issuer tls.self_signed
     tls.bad_certificate tls.no_trust tls.client_certificate_wanted tls.client_certificate_refused tls.version
-    tls.not_tls tls.alert tls.failed net.request_lost app.silent app.stopped_reading app.reset app.closed
+    tls.not_tls tls.alert tls.failed limits.read_short net.request_lost app.silent app.stopped_reading app.reset app.closed
     app.not_http app.head_too_large http.edge_origin_timeout http.edge_origin_refused
     http.edge_origin_unreachable http.edge_origin_dns http.edge_origin_tls http.edge_origin_answer
     http.edge_denied http.edge_error http.gateway http.unavailable http.rate_limited http.server_error

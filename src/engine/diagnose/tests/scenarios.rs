@@ -67,6 +67,19 @@ fn slow(rtt: Duration, resent: u64) -> Observations {
     })
 }
 
+/// Without a ledger, what was measured tells what is slow.
+fn slower_than_measured() -> Observations {
+    change(slow(ms(12), 0), |seen| {
+        seen.past.first_byte = None;
+        seen.past.measured.p99 = Some(ms(900));
+    })
+}
+
+/// One answer in a hundred takes longer than we waited.
+fn given_up_early() -> Observations {
+    change(unanswered(SILENCE, Some(acknowledged())), |seen| seen.past.measured.p99 = Some(ms(6_000)))
+}
+
 fn bad_proxy() -> Observations {
     let name = ProxySource::Variable("HTTPS_PROXY".into());
     let outcome = Some(Err(Fault::ConnectionRefused));
@@ -157,6 +170,8 @@ fn extras() -> Vec<Scenario> {
         scenario("13a slow server", slow(ms(12), 0), &["theirs"], "slow.server"),
         scenario("13b slow link", slow(ms(190), 0), &["network"], "slow.network"),
         scenario("13c slow and lossy", slow(ms(12), 3), &["network"], "net.loss"),
+        scenario("13d slow by measurement", slower_than_measured(), &["theirs"], "slow.server"),
+        scenario("13e our limit is too short", given_up_early(), &["ours"], "limits.read_short"),
         scenario("14a 401", answered(401, &[], ""), &["configuration"], "http.unauthorized"),
         scenario("14b 403, HTML", answered(403, &[HTML], "<html>"), &["configuration"], "http.blocked"),
         scenario("14c 407", answered(407, &[], ""), &["ours"], "proxy.credentials"),

@@ -3,6 +3,8 @@
 use super::micros;
 use abide::engine::diagnose::observations::Observations;
 use abide::engine::diagnose::past::Usual;
+use abide::engine::measured::Measured;
+use abide::engine::moment::Timestamp;
 use serde::Serialize;
 
 /// Of whole attempts, and of each stage.
@@ -12,6 +14,16 @@ pub(super) struct History {
     p99_us: Option<u64>,
     percentile_of_this: Option<u8>,
     stages: UsualStages,
+    measured: Option<Calibrated>,
+}
+
+/// What stands in `[measured]` of the profile, of the time to the head of an answer; null without one.
+#[derive(Debug, Serialize)]
+struct Calibrated {
+    at: Option<Timestamp>,
+    samples: Option<u64>,
+    p95_us: Option<u64>,
+    p99_us: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -43,8 +55,15 @@ impl History {
                 tls: seen.past.tls.map(percentiles),
                 first_byte: seen.past.first_byte.map(percentiles),
             },
+            measured: measured(seen.past.measured),
         }
     }
+}
+
+fn measured(measured: Measured) -> Option<Calibrated> {
+    let Measured { at, samples, p95, p99 } = measured;
+    let is_known = measured != Measured::default();
+    is_known.then(|| Calibrated { at, samples, p95_us: p95.map(micros), p99_us: p99.map(micros) })
 }
 
 fn percentiles(usual: Usual) -> Percentiles {
