@@ -2,6 +2,7 @@
 
 use abide::engine::diagnose::names::{Question, Reply};
 use abide::engine::diagnose::observations::Observations;
+use abide::engine::diagnose::tcp::trip;
 use abide::engine::exchange::{Exchange, Outcome};
 use abide::engine::gateway::shown;
 use abide::engine::location;
@@ -16,7 +17,7 @@ pub fn of(seen: &Observations) -> Vec<String> {
             Some(Err(failure)) => failure.words(),
             None => "not tried",
         };
-        let rtt = address.tcp.and_then(|tcp| tcp.rtt).map(|rtt| format!("round trip {}", show_rounded(rtt)));
+        let rtt = address.tcp.and_then(|tcp| tcp.rtt).map(|rtt| format!("round trip {}", trip(rtt)));
         let tcp = address.tcp.map(|tcp| tcp.words()).filter(|words| !words.is_empty());
         let words = [Some(connected.to_owned()), rtt, tcp].into_iter().flatten().collect::<Vec<_>>();
         lines.push(format!("tcp  {}: {}", address.addr, words.join(", ")));

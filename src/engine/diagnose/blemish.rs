@@ -5,6 +5,7 @@ use super::code::Code;
 use super::judgement::Judgement;
 use super::observations::{Address, Observations};
 use super::past::Usual;
+use super::tcp::trip;
 use crate::engine::exchange::{Answer, Exchange, Fault, Limit, Outcome, Stage, Stages};
 use crate::engine::units::{counted, show_rounded};
 use crate::engine::verdict::Side;
@@ -144,7 +145,7 @@ fn was_resent(seen: &Observations) -> Option<bool> {
 /// Rule 12, of the network.
 fn slow_network(seen: &Observations) -> Option<Judgement> {
     let (rtt, usual) = long_round_trip(seen)?;
-    let words = format!("a round trip takes {}, usually {}", show_rounded(rtt), show_rounded(usual));
+    let words = format!("a round trip takes {}, usually {}", trip(rtt), trip(usual));
     let tcp = seen.asked_tcp().filter(|tcp| tcp.was_resent() == Some(true));
     Some(Judgement::degraded(Code::SlowNetwork, Side::Network).fact(words).fact_if(tcp.map(|tcp| tcp.words())))
 }
@@ -167,7 +168,7 @@ fn slow_server(seen: &Observations) -> Option<Judgement> {
     };
     let judgement = Judgement::degraded(Code::SlowServer, Side::Theirs).fact(words);
     let rtt = seen.asked_tcp().and_then(|tcp| tcp.rtt).filter(|_| seen.past.rtt.is_some());
-    let as_usual = rtt.map(|rtt| format!("a round trip takes {}, as usual", show_rounded(rtt)));
+    let as_usual = rtt.map(|rtt| format!("a round trip takes {}, as usual", trip(rtt)));
     let calm = (was_resent(seen) == Some(false)).then(|| "no packet was sent again".to_owned());
     Some(judgement.fact_if(as_usual.or(calm)))
 }

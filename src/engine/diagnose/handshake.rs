@@ -89,7 +89,13 @@ pub(super) fn judge(seen: &Observations) -> Option<Judgement> {
             .doubted("a firewall between that dislikes the name or TLS does the same"),
         _ => Judgement::new(Code::TlsFailed, Side::Theirs).doubted("the error has no name here"),
     };
-    Some(with_evidence(judgement, seen, address, fault))
+    let comments = judgement.because.len();
+    let mut judgement = with_evidence(judgement, seen, address, fault);
+    if matches!(fault, Fault::Certificate(_)) {
+        // What the certificate says comes first: it is what the partner can check.
+        judgement.because.rotate_left(comments);
+    }
+    Some(judgement)
 }
 
 /// Returns the fault that ended every handshake that was tried, or that belongs to TLS and ended the request: in TLS

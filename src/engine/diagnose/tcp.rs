@@ -1,6 +1,6 @@
 //! What TCP knows of a connection: whether the other host has what we sent.
 
-use crate::engine::units::counted;
+use crate::engine::units::{counted, show_rounded};
 use std::time::Duration;
 
 /// What the kernel tells of a connection (`TCP_INFO`, `SIOCOUTQ`); `None` where a system does not tell it.
@@ -27,6 +27,11 @@ pub enum Delivery {
     Acknowledged,
     /// It did not. It may have the bytes all the same: a lost acknowledgement looks like a lost request.
     Unacknowledged,
+}
+
+/// Returns a round trip in words: on one machine it takes less than is shown elsewhere.
+pub fn trip(rtt: Duration) -> String {
+    if rtt < Duration::from_micros(100) { "less than 0.1ms".into() } else { show_rounded(rtt) }
 }
 
 impl Tcp {
@@ -102,5 +107,7 @@ mod tests {
         let idle = Tcp { sent_bytes: Some(0), acked_bytes: Some(1), resent: Some(0), ..Tcp::default() };
         assert_eq!(idle.words(), "0 segments resent", "nothing was sent that could be acknowledged");
         assert_eq!(Tcp::default().words(), "");
+        assert_eq!(trip(Duration::from_micros(31)), "less than 0.1ms");
+        assert_eq!(trip(Duration::from_micros(12_000)), "12ms");
     }
 }

@@ -4,6 +4,7 @@ use super::time;
 use super::wrap::cut;
 use abide::engine::diagnose::observations::{Address, Observations};
 use abide::engine::diagnose::past::Before;
+use abide::engine::diagnose::tcp::trip;
 use abide::engine::units::show_rounded;
 
 /// Returns the addresses in at most `most` lines, a head included: those that fail first. Empty where there are not
@@ -56,7 +57,7 @@ fn row(seen: &Observations, address: &Address) -> String {
         Some(Before::Worked { ago }) if !works(address) => format!("worked {} ago", show_rounded(ago)),
         _ => {
             let usual = seen.past.of_address(address.addr.ip()).and_then(|past| past.rtt);
-            usual.map(|rtt| format!("usually {}", show_rounded(rtt))).unwrap_or_default()
+            usual.map(|rtt| format!("usually {}", trip(rtt))).unwrap_or_default()
         }
     };
     line([address.addr.to_string(), connect, tls, answer, note])
