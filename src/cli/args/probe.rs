@@ -77,7 +77,7 @@ pub struct ProbeArgs {
     /// Probe so often, a line each, then a summary on stderr; the worst of the last three decides
     #[arg(long, value_name = "N", conflicts_with = "nagios", allow_hyphen_values = true, help_heading = "Rounds")]
     pub count: Option<String>,
-    /// Probe until Ctrl-C
+    /// Probe until Ctrl-C: on a terminal a table that is drawn anew, elsewhere a line for each round
     #[arg(long, conflicts_with_all = ["nagios", "count"], help_heading = "Rounds")]
     pub watch: bool,
     /// From the begin of one probe to the begin of the next; 5s
