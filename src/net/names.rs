@@ -113,11 +113,12 @@ fn system_lookup(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 
 /// Returns the addresses in the resolver's order, but for `localhost` IPv4 first: an attempt dials one address, and
 /// most local servers listen on 127.0.0.1 only.
-fn in_order(host: &str, mut addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
-    if host.eq_ignore_ascii_case("localhost") {
-        addresses.sort_by_key(SocketAddr::is_ipv6);
+fn in_order(host: &str, addresses: Vec<SocketAddr>) -> Vec<SocketAddr> {
+    if !host.eq_ignore_ascii_case("localhost") {
+        return addresses;
     }
-    addresses
+    let (first, rest): (Vec<_>, Vec<_>) = addresses.into_iter().partition(SocketAddr::is_ipv4);
+    [first, rest].concat()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub const ADDRESSES_MAX: usize = 8;
 const STAGGER: Duration = Duration::from_millis(50);
 
 /// What came of the addresses so far, each at its place.
-type Found = Vec<(usize, Dialled)>;
+pub(super) type Found = Vec<(usize, Address)>;
 
 impl Probe<'_> {
     /// Dials the addresses, and sends the one request over the first connection that stands. Returns that connection
@@ -33,10 +33,9 @@ impl Probe<'_> {
             if let Some(line) = dialled.line.take().filter(|_| self.seen.exchange.is_none()) {
                 kept = self.ask(dialler, &mut dialled.address, line).await;
             }
-            found.push((at, dialled));
+            found.push((at, self.remembered(dialled.address)));
         }
-        found.sort_by_key(|(at, _)| *at);
-        self.seen.addresses = found.into_iter().map(|(_, dialled)| self.remembered(dialled.address)).collect();
+        self.seen.addresses = in_order(found);
         let asked = self.seen.asked_address().and_then(|address| self.plan.past.of_address(address.addr.ip()));
         self.seen.past.rtt = asked.and_then(|past| past.rtt).or(self.seen.past.rtt);
         kept
@@ -81,4 +80,10 @@ impl Probe<'_> {
 /// Returns what is asked of every address.
 pub(super) fn asking(request: &Request) -> Asking<'_> {
     Asking { method: request.method.as_str(), url: request.url.sent.expose(), headers: &request.headers }
+}
+
+/// Returns the addresses at their places.
+pub(super) fn in_order(mut found: Found) -> Vec<Address> {
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, address)| address).collect()
 }

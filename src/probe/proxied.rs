@@ -1,6 +1,7 @@
 //! Through a proxy: only the proxy is dialled, and the one request goes by the transport of `send`.
 
 use super::Probe;
+use super::addresses::{Found, in_order};
 use crate::drive::{Question, Transport};
 use crate::engine::exchange::{Fault, Outcome};
 use crate::engine::proxy::{Named, Scheme};
@@ -19,12 +20,11 @@ impl Probe<'_> {
         self.look_at_routes(&addresses);
         if let Ok(dialler) = plan.dialler() {
             let mut dials = self.dials(&dialler.plain(), &addresses);
-            let mut found = Vec::new();
+            let mut found = Found::new();
             while let Some(dialled) = dials.join_next().await {
                 found.extend(dialled.ok().map(|(at, dialled)| (at, dialled.address)));
             }
-            found.sort_by_key(|(at, _)| *at);
-            self.seen.addresses = found.into_iter().map(|(_, address)| address).collect();
+            self.seen.addresses = in_order(found);
         }
         let request = &plan.request;
         let question = Question {

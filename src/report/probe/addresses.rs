@@ -13,8 +13,8 @@ pub(super) fn table(seen: &Observations, most: usize, width: usize) -> Vec<Strin
     if seen.addresses.len() < 2 || most < 2 {
         return Vec::new();
     }
-    let mut sorted: Vec<&Address> = seen.addresses.iter().collect();
-    sorted.sort_by_key(|address| works(address));
+    let (good, bad): (Vec<&Address>, Vec<&Address>) = seen.addresses.iter().partition(|address| works(address));
+    let sorted = [bad, good].concat();
     let room = most - 1;
     let shown = if sorted.len() > room { room - 1 } else { room };
     let mut lines = vec![line(["address", "connect", "tls", "answer", "note"].map(str::to_owned))];

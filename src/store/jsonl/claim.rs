@@ -163,7 +163,7 @@ fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Wanted, Trouble> {
             same.extend(found.filter(|found| found.history.opened().fp == *fp));
         }
         // A line of an older claim may stand behind a newer claim: only the numbers tell which one is the newest.
-        same.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
+        Operation::newest_first(&mut same);
         for operation in same {
             let found = on_file(core, state, operation)?;
             if continues_without_key(Known { history: &found.operation.history, standing: found.standing }) {

@@ -57,6 +57,13 @@ pub struct Operation {
     pub claims: Vec<(u64, u64)>,
 }
 
+impl Operation {
+    /// Sorts operations by their newest claim, the newest first.
+    pub fn newest_first(operations: &mut [Operation]) {
+        operations.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
+    }
+}
+
 /// What a journal has under a key.
 #[derive(Debug, Default)]
 pub struct Lookup {

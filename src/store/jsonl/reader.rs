@@ -178,7 +178,7 @@ impl Reader {
             }
         }
         all.retain(|operation| !is_final(&operation.history));
-        all.sort_by_key(|operation| std::cmp::Reverse(operation.newest));
+        Operation::newest_first(&mut all);
         all.dedup_by_key(|operation| operation.newest);
         let found = all.into_iter().filter_map(|operation| self.or_warn(self.found(operation)));
         Ok(found.filter(|found| !is_final(&found.history)))

@@ -126,8 +126,9 @@ impl Index {
         let tracked = self.tail.tracked().filter(|(_, tracked)| !tracked.is_decided && fits(tracked));
         claims.extend(tracked.map(|(_, tracked)| tracked.claim_at));
         claims.extend(self.tail.strays().iter().map(|(_, at)| *at));
-        claims.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
+        claims.sort_unstable();
         claims.dedup();
+        claims.reverse();
         Ok(claims)
     }
 
@@ -137,8 +138,9 @@ impl Index {
         let mut lines: Vec<u64> = self.found(partner, Kind::CONTROL)?.iter().map(|spot| spot.at).collect();
         lines.extend(self.tail.controls(partner));
         lines.extend(self.tail.strays().iter().map(|(_, at)| *at));
-        lines.sort_unstable_by_key(|at| std::cmp::Reverse(*at));
+        lines.sort_unstable();
         lines.dedup();
+        lines.reverse();
         Ok(lines)
     }
 

@@ -174,15 +174,15 @@ impl Content {
         if is_oldest {
             listed.retain(|entry| entry.kind().is(Kind::UNDECIDED));
         }
-        listed.sort_unstable_by_key(|entry| entry.at());
         entries.extend(parts.into_iter().flat_map(|part| part.entries));
         let mut content = Content { entries, listed };
         content.tidy();
         content
     }
 
-    /// Sorts the entries, and leaves out payloads of what is decided and controls that are too many.
+    /// Sorts all, and leaves out payloads of what is decided and controls that are too many.
     pub fn tidy(&mut self) {
+        self.listed.sort_unstable_by_key(|entry| entry.at());
         let undecided = self.listed.iter().filter(|entry| entry.kind().is(Kind::UNDECIDED));
         let claims: std::collections::HashSet<u64> = undecided.map(|entry| entry.at()).collect();
         self.entries.retain(|entry| !entry.kind().is(Kind::PAYLOAD) || claims.contains(&entry.at()));

@@ -51,7 +51,6 @@ impl Index {
         entries.extend(self.tail.all_controls().map(|(partner, at)| Entry::new(partner, at, at, Kind::CONTROL)));
         entries.extend(payloads);
         let mut content = Content { entries, listed };
-        content.listed.sort_unstable_by_key(|entry| entry.at());
         content.tidy();
         content
     }
