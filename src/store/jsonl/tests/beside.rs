@@ -104,12 +104,13 @@ fn while_the_disk_works_tasks_go_on_and_none_is_told_of_what_it_has_not_synced()
 fn what_tasks_still_have_to_add_goes_into_the_same_sync() {
     let house = House::new();
     let mut ledger = house.beside();
-    let claims: Vec<_> = (0..4).map(|number| house.ours(&mut ledger, &format!("k{number}"))).collect();
+    // So many that a thread would begin before the last one has written; fewer than the runtime runs in one turn.
+    let claims: Vec<_> = (0..40).map(|number| house.ours(&mut ledger, &format!("k{number}"))).collect();
     let before = house.syncs();
     run(async {
         let tasks = claims.into_iter().enumerate().map(|(number, mut claim)| {
             tokio::spawn(async move {
-                // As an answer does that was on its way when the first of them was written.
+                // As answers do that were on their way when the first of them was written.
                 for _ in 0..number {
                     yield_now().await;
                 }
