@@ -12,10 +12,11 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis on which all latencies lie, and the limit.
+    /// Returns an axis on which all latencies lie, and the limit with a little room behind it.
     pub(super) fn new(latencies: &Latencies, limit: Option<Duration>) -> Axis {
+        let limit = limit.unwrap_or_default();
         let least = latencies.cells().first().map_or(Duration::ZERO, |cell| cell.low);
-        Axis::between(least, latencies.longest_wait().max(limit.unwrap_or_default()))
+        Axis::between(least, latencies.longest_wait().max(limit.saturating_add(limit / 10)))
     }
 
     /// Returns an axis on which both lie.

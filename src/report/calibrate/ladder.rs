@@ -103,7 +103,8 @@ fn density(latencies: &Latencies, limit: Option<Duration>, axis: &Columns) -> St
     }
     let most = counts.iter().copied().max().unwrap_or(0).max(1) as f64;
     let mut line = blank(limit, axis);
-    for (at, count) in line.iter_mut().zip(counts).filter(|(_, count)| *count > 0) {
+    // The limit is seen whatever lies at it.
+    for (at, count) in line.iter_mut().zip(counts).filter(|(at, count)| **at == ' ' && *count > 0) {
         let level = ((count as f64 / most).sqrt() * BLOCKS.len() as f64).ceil() as usize;
         *at = BLOCKS[level.clamp(1, BLOCKS.len()) - 1];
     }
@@ -130,6 +131,13 @@ mod tests {
         insta::assert_snapshot!(ladder(&latencies, 1_000, &shares(), Some(ms(1_300)), 80));
         let wide = ladder(&latencies, 1_000, &shares(), Some(ms(1_300)), 100);
         assert!(wide.lines().all(|line| line.chars().count() <= 100), "{wide}");
+    }
+
+    #[test]
+    fn the_limit_is_seen_where_the_axis_would_end_at_it() {
+        let latencies = Latencies::from_samples([20, 700].map(|at| Sample::Event(ms(at)))).expect("few samples");
+        let drawn = ladder(&latencies, 1, &shares(), Some(ms(990)), 80);
+        assert_eq!(drawn.matches('┃').count(), 3, "{drawn}");
     }
 
     #[test]
