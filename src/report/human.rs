@@ -8,7 +8,7 @@ use abide::engine::exchange::Stages;
 use abide::engine::facts::{About, Asked, Finished, Pause, Waiting};
 use abide::engine::gateway::is_deceptive;
 use abide::engine::moment::Timestamp;
-use abide::engine::operation::IdempotencyKey;
+use abide::engine::operation::{IdempotencyKey, Method};
 use abide::engine::reason::Reason;
 use abide::engine::units::show_rounded;
 use abide::engine::verdict::{Cause, Evidence, Side, Verdict};
@@ -175,6 +175,10 @@ pub fn verdict(known: &Known<'_>, told: &Verdicted<'_>) -> String {
     let headline = match &known.state {
         State::Running(_) => paint.yellow("running"),
         State::Pending => format!("{}: nothing was started", paint.yellow("pending")),
+        State::Abandoned(Verdict::NotDone) | State::Settled(Verdict::NotDone) if is_unanswered_read(known) => {
+            let method = &known.opened().method;
+            format!("{}: no answer came, and a {method} changes nothing", paint.yellow("not done"))
+        }
         State::Abandoned(verdict) | State::Settled(verdict) => headline(*verdict, paint),
     };
     let mut lines = vec![format!("{}: {headline}", known.key)];
@@ -205,6 +209,11 @@ fn points_to(known: &Known<'_>) -> Option<String> {
     let not_asked = known.last().is_some_and(|last| last.reason == Reason::Redirect);
     let follow = if is_read && not_asked { "; -L follows redirects" } else { "" };
     Some(format!("it points to {place}{follow}"))
+}
+
+/// Returns whether the partner may have executed what is known as not done: a read, of which that does not matter.
+fn is_unanswered_read(known: &Known<'_>) -> bool {
+    known.doubtful().is_some() && Method::new(&known.opened().method).is_some_and(|method| method.is_safe())
 }
 
 fn headline(verdict: Verdict, paint: Paint) -> String {

@@ -79,6 +79,26 @@ fn a_lost_answer_is_in_doubt_and_is_not_sent_again() {
 }
 
 #[test]
+fn a_read_without_an_answer_is_not_said_to_be_certainly_not_executed() {
+    let order = Order::to(Fault::ExecutedThenSilent.script());
+    let url = order.host.url("/orders");
+    let more = ["--ledger", "l.jsonl", "--key", "g", "--max-attempts", "1", "--read-timeout", "100ms"];
+    let told = order.sandbox.run(&[&["send", "GET", &url], &more[..]].concat());
+    assert!(told.contains("g: not done: no answer came, and a GET changes nothing\n"), "{told}");
+    assert!(told.ends_with("exit 3") && !told.contains("certainly"), "{told}");
+}
+
+#[test]
+fn an_attempt_leaves_time_to_record_how_it_ended() {
+    let order = Order::to(Fault::Fine.script());
+    order.send(&["--key", "k1", "--deadline", "1s", "--events", "e.ndjson"]);
+    let events = order.sandbox.read("e.ndjson");
+    let started: serde_json::Value = serde_json::from_str(events.lines().next().expect("an event")).expect("JSON");
+    // However long it took until here, the last 10 ms are not the attempt's.
+    assert!(started["limit_ms"].as_u64().is_some_and(|limit| limit <= 990), "{started}");
+}
+
+#[test]
 fn a_key_that_the_partner_honours_fetches_the_lost_answer() {
     let order = Order::to(Fault::KeyHonoured.script());
     let profile = "[retry]\nbase = \"200ms\"\ncap = \"200ms\"\n[idempotency]\nsupported = true\n";

@@ -119,6 +119,7 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
     let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
     way.to(request.url.sent.expose())?;
     way.proxies.hide(&mut composed.mask);
+    panics::hide_proxies(&way.proxies);
     way::names(&args.way.resolve)?;
     let subject = Subject {
         url: Secret::new(&request::keyless(request.url.sent.expose(), &policy)),

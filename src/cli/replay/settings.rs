@@ -63,9 +63,9 @@ impl<'a> Settings<'a> {
             return Err(Failure::usage("--events - and --format json both want stdout").hint("write --events FILE"));
         }
         // A flag that names no proxy is said once, and not of every operation.
-        Way::read(args.proxy.as_deref(), None)?;
+        panics::hide_proxies(&Way::read(args.proxy.as_deref(), None)?.proxies);
         let profile = plan::profile_of(args.profile.as_deref(), session)?.map(Rc::new);
-        profile.iter().for_each(|profile| panics::hide(&profile.mask));
+        profile.iter().for_each(|profile| panics::hide_profile(profile));
         Ok(Settings {
             args,
             path,

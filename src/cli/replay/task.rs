@@ -189,7 +189,7 @@ impl<'a> Planner<'a> {
         let Some(path) = &opened.profile else { return Ok(None) };
         let load = || {
             let profile = plan::load_file(Path::new(&**path)).map(Rc::new);
-            let profile = profile.inspect(|profile| panics::hide(&profile.mask));
+            let profile = profile.inspect(|profile| panics::hide_profile(profile));
             profile.map_err(|failure| format!("the profile that it was sent with: {}", failure.error))
         };
         match self.profiles.entry(path.clone()).or_insert_with(load) {
