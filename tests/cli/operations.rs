@@ -91,7 +91,8 @@ fn a_read_without_an_answer_is_not_said_to_be_certainly_not_executed() {
 #[test]
 fn an_attempt_leaves_time_to_record_how_it_ended() {
     let order = Order::to(Fault::Fine.script());
-    order.send(&["--key", "k1", "--deadline", "1s", "--events", "e.ndjson"]);
+    let url = order.host.url("/orders");
+    order.sandbox.run(&["send", "GET", &url, "--ledger", "none", "--deadline", "1s", "--events", "e.ndjson"]);
     let events = order.sandbox.read("e.ndjson");
     let started: serde_json::Value = serde_json::from_str(events.lines().next().expect("an event")).expect("JSON");
     // However long it took until here, the last 10 ms are not the attempt's.
