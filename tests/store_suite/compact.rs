@@ -9,7 +9,7 @@ use abide::engine::facts::{Fact, Opened, StoredBody};
 use abide::engine::verdict::{Evidence, Verdict};
 use abide::store::StoreError;
 use abide::store::jsonl::{
-    Compacted, Effort, Found, Options, Retention, Which, Worth, compact, verify, worth_compacting,
+    Compacted, Effort, Found, Jsonl, Options, Retention, Which, Worth, compact, verify, worth_compacting,
 };
 use std::cell::Cell;
 use std::fs;
@@ -242,15 +242,20 @@ fn lines_that_came_meanwhile_are_not_taken_for_what_nobody_was_told_of() {
     assert_eq!(house.bytes(), bytes);
 }
 
+/// Adds 60 operations, a third of them in doubt.
+fn fill(ledger: &mut Jsonl) {
+    for at in 0..60 {
+        let name = format!("k{at}");
+        let (mut held, _) = ours(claim(ledger, &crate::index::padded(&name, &name)));
+        append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
+    }
+}
+
 #[test]
 fn who_still_has_the_old_file_leaves_the_index_of_the_new_one_alone() {
     let house = OnDisk::quick();
     let mut late = house.process();
-    for at in 0..60 {
-        let name = format!("k{at}");
-        let (mut held, _) = ours(claim(&mut late, &crate::index::padded(&name, &name)));
-        append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
-    }
+    fill(&mut late);
     all(&house).expect("compacts");
     let manifest = || fs::read_to_string(house.folder.path().join("ledger.jsonl.idx/MANIFEST")).expect("an index");
     let made = manifest();
@@ -262,11 +267,7 @@ fn who_still_has_the_old_file_leaves_the_index_of_the_new_one_alone() {
 fn an_index_follows_a_compaction() {
     let house = OnDisk::quick();
     let mut ledger = house.process();
-    for at in 0..60 {
-        let name = format!("k{at}");
-        let (mut held, _) = ours(claim(&mut ledger, &crate::index::padded(&name, &name)));
-        append(&mut held, &done(if at % 3 == 0 { Verdict::InDoubt } else { Verdict::Confirmed }));
-    }
+    fill(&mut ledger);
     assert!(ledger.keep_up(Effort::Short));
     let compacted = all(&house).expect("compacts");
     assert!(compacted.after * 2 < compacted.before);
