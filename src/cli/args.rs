@@ -215,8 +215,9 @@ pub struct Identity {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Limits (durations: 250ms, 2s, 1m30s, 1h, 14d)")]
 pub struct LimitArgs {
-    /// When the whole operation ends: attempts, waits, questions, reading the answer
+    /// When the whole operation ends: attempts, waits, questions, reading the answer, recording
     ///
+    /// The last 10 ms, at most a twentieth, are kept for recording.
     /// A time is RFC 3339 or a local HH:MM[:SS] of today.
     #[arg(short = 'm', long, visible_alias = "max-time", value_name = "DURATION|@TIME", allow_hyphen_values = true)]
     pub deadline: Option<String>,
