@@ -27,6 +27,7 @@ pub mod consequences;
 pub mod distribution;
 pub mod drift;
 pub mod evidence;
+pub mod executions;
 pub mod formula;
 pub mod latencies;
 pub mod quantile;
