@@ -75,7 +75,7 @@ pub fn measuring(wanted: Wanted, key: &IdempotencyKey, now: Timestamp) -> Result
         user: wanted.user.as_deref().map(Secret::new),
         body: None,
         json: false,
-        key: KeySource::Made(key.as_str().to_owned()),
+        key: KeySource::Measuring(key.as_str().to_owned()),
         key_header: None,
         account: None,
         deadline: None,

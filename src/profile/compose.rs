@@ -71,6 +71,8 @@ pub enum KeySource {
     Pointer(String),
     /// Neither: a fresh key, made by the caller.
     Made(String),
+    /// A fresh key of what is measured. Where keys travel in the body, the caller has put it there if it is to be sent.
+    Measuring(String),
 }
 
 /// When the operation must end.

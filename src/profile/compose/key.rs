@@ -10,7 +10,7 @@ pub(super) fn read(draft: &Draft, rules: &Idempotency) -> Result<(IdempotencyKey
     let in_body = rules.place == KeyPlace::Body;
     let (text, pointer) = match &draft.key {
         KeySource::Given(_) | KeySource::Made(_) if in_body => return Err(ComposeError::KeyInBody),
-        KeySource::Given(text) | KeySource::Made(text) => (text.clone(), None),
+        KeySource::Given(text) | KeySource::Made(text) | KeySource::Measuring(text) => (text.clone(), None),
         KeySource::Pointer(text) => {
             // The empty pointer is the whole body, which is no key.
             let pointer = Pointer::new(text).filter(|_| !text.is_empty());

@@ -191,6 +191,8 @@ fn the_key_travels_where_the_profile_says() {
     assert_eq!(&*built.operation.request.body, body.as_bytes());
     assert_eq!(&*built.opened.contract, "body");
     assert_eq!(compose(Some(&in_body), &draft("http://a/x")).map(drop), Err(ComposeError::KeyInBody));
+    let measured = Draft { key: KeySource::Measuring("k-1".into()), ..draft("http://a/x") };
+    assert!(compose(Some(&in_body), &measured).is_ok(), "what is measured needs no key");
     let named = Draft { headers: flags(&["IDEMPOTENCY-key: x"]), ..draft("http://a/x") };
     assert_eq!(refusal(None, &named), "header `Idempotency-Key` carries the idempotency key");
 }
