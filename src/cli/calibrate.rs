@@ -1,6 +1,8 @@
 //! `abide calibrate`: from samples to limits with their evidence.
 
 mod compare;
+mod desk;
+mod executed;
 mod imported;
 mod keep;
 mod over;
@@ -14,36 +16,30 @@ use super::signals::Signals;
 use super::{Format, Session, way};
 use crate::report::calibrate::{Calibrated, Planned, document, page, text};
 use crate::report::json::line;
-use crate::report::{progress, table};
+use crate::report::table;
 use abide::engine::moment::Timestamp;
 use abide::engine::policy::Policy;
 use abide::engine::suggest::closed::BackFilled;
+use abide::engine::suggest::executions::Executions;
 use abide::engine::suggest::latencies::NotLatencies;
 use abide::engine::suggest::refusal::{Refusal, refusals};
 use abide::engine::suggest::rounding::show_three_digits;
-use abide::engine::suggest::sample::Taken;
 use abide::engine::suggest::seen::{Options, Pacing, Seen};
-use abide::engine::suggest::share::Share;
 use abide::engine::suggest::{Suggestion, suggest};
 use abide::engine::units::{show_duration, show_rounded};
 use abide::measure::Tally;
 use abide::measure::sampler::{self, Ended, Pace, Plan};
-use abide::net::WireSettings;
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
 use abide::profile::Profile;
 use compare::Before;
+use desk::{Desk, Progress};
 use keep::Keeper;
 use nix::sys::signal::Signal;
 use over::Long;
 use settings::Settings;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use write::Target;
-
-/// How often percentiles are worked out while samples are taken.
-const REFRESH: Duration = Duration::from_millis(500);
-/// How often something is said where there is no terminal.
-const LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// Measures, or reads what was measured, and prints what that asks for.
 ///
@@ -84,8 +80,23 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         settings.plan.samples = wanted.map(|samples| samples.saturating_sub(long.done));
     }
     session.screen.talk(&announcement(&settings, session, keeper.is_some()));
+    if let Some(warning) = executed::warning(&settings) {
+        // With -q, too: it is the last moment to stop it.
+        session.screen.say(&format!("{} {warning}", session.screen.paint.yellow("warning:")));
+    }
     let runtime = super::runtime()?;
-    let (mut tally, ended) = runtime.block_on(take(args, &settings, session, &interrupt, keeper.as_mut()));
+    let mut desk = Desk {
+        settings: &settings,
+        resolve: &args.way.resolve,
+        session,
+        chance,
+        signals: signals.clone(),
+        keeper: keeper.as_mut(),
+        progress: Progress::start(),
+    };
+    desk.open();
+    let taking = sampler::take(&settings.plan, &settings.subject, &mut desk, &interrupt);
+    let (mut tally, ended) = runtime.block_on(taking);
     // A name lookup may still hang on a thread of its own: nothing waits for it.
     runtime.shutdown_background();
     session.screen.calm();
@@ -93,20 +104,22 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         Some(long) => keeper.flush(&tally).and_then(|()| long.end(&mut tally, wanted, hlog, session)),
         None => keeper.finish(&tally, session),
     });
-    let plan = &settings.plan;
+    let (plan, is_executed) = (&settings.plan, settings.recipe.is_some());
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
+    let executed = is_executed.then(|| settings.subject.policy.method.as_str().to_owned());
     let found = Found {
         when: when(&tally, session),
         // What was called off waited less, in this run or in one that it goes on with.
-        waited: (ended != Ended::Interrupted && long.as_ref().is_none_or(|long| long.done == 0))
+        waited: ((ended != Ended::Interrupted || is_executed) && long.as_ref().is_none_or(|long| long.done == 0))
             .then_some(plan.timeout),
         result: judged(&seen, ended, &settings),
-        stopped: stopped(ended),
+        executions: is_executed.then_some(tally.executions),
+        stopped: stopped(ended, is_executed),
         filled: match plan.pace {
             Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
             Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
         },
-        planned: Planned { samples: wanted, ..planned(plan) },
+        planned: Planned { samples: wanted, executed, ..planned(plan) },
         target,
         before,
         signal: signals.first(),
@@ -124,6 +137,8 @@ struct Found<'a> {
     waited: Option<Duration>,
     result: Result<Suggestion, Vec<Refusal>>,
     seen: &'a Seen,
+    /// What became of samples that the partner executes.
+    executions: Option<Executions>,
     options: &'a Options,
     stopped: Option<String>,
     filled: Option<BackFilled>,
@@ -145,6 +160,7 @@ impl<'a> Found<'a> {
             waited: None,
             result: suggest(seen, options),
             seen,
+            executions: None,
             options,
             stopped: None,
             filled: None,
@@ -174,6 +190,7 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<
         when: found.when.as_deref(),
         waited: found.waited,
         seen: found.seen,
+        executions: found.executions.as_ref(),
         percentile: found.options.percentile,
         result: found.result.as_ref().map_err(Vec::as_slice),
         stopped: found.stopped.as_deref(),
@@ -237,55 +254,6 @@ fn between(first: Timestamp, last: Timestamp, session: &Session) -> String {
     format!("{} to {}", session.local.local(first, now), session.local.local(last, now))
 }
 
-/// Takes the samples, and shows how far that is.
-async fn take(
-    args: &CalibrateArgs,
-    settings: &Settings,
-    session: &Session,
-    interrupt: &Interrupt,
-    mut keeper: Option<&mut Keeper>,
-) -> (Tally, Ended) {
-    let wire = || WireSettings {
-        answer_max_bytes: settings.subject.policy.sizes.response_bytes,
-        mask: settings.subject.mask.clone(),
-        wall: session.context.wall_clock(),
-        // A send is a process of its own and looks names up itself.
-        names: way::names(&args.way.resolve).expect("they were read before"),
-        tls: settings.tls.clone(),
-        proxies: settings.proxies.clone(),
-    };
-    if session.wants_spinner() {
-        session.screen.spin(progress::samples(settings.plan.samples));
-    }
-    let (start, mut refreshed, mut said, mut words) = (Instant::now(), None, Duration::ZERO, String::new());
-    let mut watch = |tally: &Tally, taken: &Taken, at: Timestamp| {
-        keeper.iter_mut().for_each(|keeper| keeper.add(tally, taken, at));
-        let passed = start.elapsed();
-        if refreshed.is_none_or(|last| passed.saturating_sub(last) >= REFRESH) {
-            refreshed = Some(passed);
-            words = so_far(tally);
-        }
-        session.screen.count(|| words.clone());
-        if !session.wants_spinner() && passed.saturating_sub(said) >= LINE_EVERY {
-            said = passed;
-            session.screen.talk(&format!("{} after {}{words}", tally.ended(), show_rounded(passed)));
-        }
-    };
-    sampler::take(&settings.plan, &settings.subject, &wire, interrupt, &mut watch).await
-}
-
-/// Returns the percentiles so far, and what else was counted.
-fn so_far(tally: &Tally) -> String {
-    let Ok(read) = tally.read.latencies() else { return String::new() };
-    let shown = [Share::P50, Share::P95, Share::P99].map(|share| match read.value(share) {
-        Ok(value) => format!("  p{share} {}", show_three_digits(value)),
-        Err(_) => format!("  p{share} ?"),
-    });
-    let counts = [("given up", read.censored()), ("failed", tally.failures.all()), ("not sent", tally.missed)];
-    let some = counts.iter().filter(|(_, count)| *count > 0).map(|(what, count)| format!("  {what} {count}"));
-    shown.into_iter().chain(some).collect()
-}
-
 /// Says what is about to be sent, before a byte leaves.
 fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String {
     let Settings { shown, plan, .. } = settings;
@@ -336,9 +304,10 @@ fn uncounted(error: NotLatencies) -> Failure {
 }
 
 /// Returns why a run ended before its time; `None` where it did not.
-fn stopped(ended: Ended) -> Option<String> {
+fn stopped(ended: Ended, is_executed: bool) -> Option<String> {
     match ended {
         Ended::Done => None,
+        Ended::Interrupted if is_executed => Some("interrupted; what was under way was waited for".into()),
         Ended::Interrupted => Some("interrupted; what was under way counts as given up".into()),
         Ended::FailedInARow(failures) => Some(format!("{failures} requests failed, one after the other")),
         Ended::FailedAtFirst(failures) => Some(format!("{failures} of the first requests failed")),
@@ -357,34 +326,11 @@ fn planned(plan: &Plan) -> Planned {
         source: "live".into(),
         pacing: Some(if plan.pacing() == Pacing::Open { "open" } else { "closed" }),
         samples: plan.samples,
+        executed: None,
         rate_per_s: interval.map(|interval| 1.0 / interval.as_secs_f64()),
         duration_ms: plan.duration.map(ms),
         timeout_ms: Some(ms(plan.timeout)),
         in_flight_max: Some(plan.in_flight_max()),
         seed: Some(plan.seed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use abide::engine::moment::Timestamp;
-    use abide::engine::suggest::latencies::Sample;
-    use abide::engine::suggest::sample::Taken;
-    use abide::engine::suggest::seen::Failing;
-
-    #[test]
-    fn the_bar_tells_percentiles_so_far_and_what_else_was_counted() {
-        let mut tally = Tally::default();
-        let mut add = |taken: Taken| tally.add(&taken, Timestamp::from_unix_ms(0));
-        let read = |ms| Some(Sample::Event(Duration::from_millis(ms)));
-        (1..=100).for_each(|ms| add(Taken { read: read(ms), ..Taken::default() }));
-        assert_eq!(so_far(&tally), "  p50 50ms  p95 95ms  p99 99ms");
-        let given_up = Taken { read: Some(Sample::Censored(Duration::from_secs(1))), ..Taken::default() };
-        (0..4).for_each(|_| tally.add(&given_up, Timestamp::from_unix_ms(0)));
-        tally.add(&Taken { failure: Some(Failing::Reset), ..Taken::default() }, Timestamp::from_unix_ms(0));
-        tally.missed = 2;
-        assert_eq!(so_far(&tally), "  p50 52ms  p95 99ms  p99 ?  given up 4  failed 1  not sent 2");
-        assert_eq!(so_far(&Tally::default()), "  p50 ?  p95 ?  p99 ?");
     }
 }

@@ -75,7 +75,7 @@ pub fn make(
         target: wanted.target,
         headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
         user: wanted.user.as_deref().map(Secret::new),
-        body: wanted.body.map(Into::into),
+        body: wanted.body,
         json: args.payload.json.is_some(),
         key,
         key_header: args.identity.key_header.clone(),

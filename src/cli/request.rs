@@ -10,8 +10,10 @@ use abide::engine::policy::{KeyPlace, Policy};
 use abide::engine::secret::Secret;
 use abide::profile::compose::{Draft, HeaderFlag, KeySource, TimeoutFlags};
 use abide::store::jsonl::this_process;
+use memchr::memmem;
 use std::io::Read;
 use std::path::Path;
+use std::sync::Arc;
 use url::Url;
 
 /// No request body is larger, in bytes: it is held in memory, and kept in the ledger.
@@ -19,8 +21,11 @@ const LARGEST_BODY: u64 = 256 << 20;
 /// No file of header fields is larger, in bytes.
 const LARGEST_HEADER_FILE: u64 = 1 << 20;
 
+/// What stands for the key of each sample in what is measured.
+pub const KEY_PLACE: &str = "{key}";
+
 /// What is to be sent.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Wanted {
     /// The method, where one was given.
     pub method: Option<Method>,
@@ -31,9 +36,47 @@ pub struct Wanted {
     /// `USER:PASS`.
     pub user: Option<String>,
     /// The body, byte for byte.
-    pub body: Option<Vec<u8>>,
+    pub body: Option<Arc<[u8]>>,
+    /// The body was given as JSON.
+    pub json: bool,
     /// What to warn of.
     pub warnings: Vec<String>,
+}
+
+impl Wanted {
+    /// Returns whether the partner is asked for no change; where no method is given, a body means POST.
+    pub fn is_safe(&self) -> bool {
+        self.method.as_ref().map_or(self.body.is_none(), Method::is_safe)
+    }
+
+    /// Returns it with `key` wherever `{key}` stands: in the address, the values of header fields, and the body.
+    pub fn keyed(&self, key: &IdempotencyKey) -> Wanted {
+        let put = |text: &String| text.replace(KEY_PLACE, key.as_str());
+        Wanted {
+            method: self.method.clone(),
+            target: put(&self.target),
+            headers: self.headers.iter().map(|(name, value)| (name.clone(), put(value))).collect(),
+            user: self.user.clone(),
+            body: self.body.as_ref().map(|body| with_key(body, key.as_str().as_bytes())),
+            json: self.json,
+            warnings: self.warnings.clone(),
+        }
+    }
+}
+
+/// Returns a body with `key` wherever `{key}` stands; it need not be text.
+fn with_key(body: &Arc<[u8]>, key: &[u8]) -> Arc<[u8]> {
+    let (place, mut keyed, mut rest) = (KEY_PLACE.as_bytes(), Vec::new(), &**body);
+    while let Some(at) = memmem::find(rest, place) {
+        keyed.extend_from_slice(&rest[..at]);
+        keyed.extend_from_slice(key);
+        rest = &rest[at + place.len()..];
+    }
+    if keyed.is_empty() {
+        return Arc::clone(body);
+    }
+    keyed.extend_from_slice(rest);
+    keyed.into()
 }
 
 /// Reads what `command` is to send.
@@ -59,7 +102,9 @@ pub fn read(command: &str, target: &[String], payload: &Payload) -> Result<Wante
     if payload.user.is_some() && headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization")) {
         return Err(Failure::usage("-u and -H 'Authorization: …' contradict each other"));
     }
-    Ok(Wanted { method, target, headers, user: payload.user.clone(), body, warnings })
+    let json = payload.json.is_some();
+    let body = body.map(Arc::from);
+    Ok(Wanted { method, target, headers, user: payload.user.clone(), body, json, warnings })
 }
 
 /// Returns the draft of a request that is no operation: it is measured or looked at, and not recorded.
@@ -73,8 +118,8 @@ pub fn measuring(wanted: Wanted, key: &IdempotencyKey, now: Timestamp) -> Result
         target: wanted.target,
         headers: headers.collect::<Result<_, _>>().map_err(uncomposed)?,
         user: wanted.user.as_deref().map(Secret::new),
-        body: None,
-        json: false,
+        body: wanted.body,
+        json: wanted.json,
         key: KeySource::Measuring(key.as_str().to_owned()),
         key_header: None,
         account: None,
@@ -332,6 +377,33 @@ mod tests {
         ] {
             let wanted = read("send", &words(target), &payload).expect("reads");
             assert_eq!(wanted.method.as_ref().map(Method::as_str), expected, "{target}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_put_wherever_its_place_is_and_the_rest_stays_as_it_is() {
+        let x = Payload {
+            headers: vec!["X-A: a{key}b".into()],
+            json: Some("[\"{key}\",\"{key}\",{}]".into()),
+            ..payload()
+        };
+        let key = IdempotencyKey::new("k-1", 255).expect("a key");
+        let wanted = read("calibrate", &words("PUT /a/{key}?b={key}"), &x).expect("reads").keyed(&key);
+        assert_eq!((&*wanted.target, &*wanted.headers[0].1), ("/a/k-1?b=k-1", "ak-1b"));
+        assert_eq!(wanted.body.as_deref(), Some(&b"[\"k-1\",\"k-1\",{}]"[..]));
+        let odd: Arc<[u8]> = Arc::from(&b"\xff{key}\xfe{key"[..]);
+        assert_eq!(&*with_key(&odd, b"k"), b"\xffk\xfe{key");
+        let same: Arc<[u8]> = Arc::from(&b"{}"[..]);
+        assert!(Arc::ptr_eq(&with_key(&same, b"k"), &same), "what holds no key is not copied");
+    }
+
+    #[test]
+    fn a_body_without_a_method_is_no_safe_request() {
+        let x = Payload { data: Some(String::new()), ..payload() };
+        for (target, payload, safe) in
+            [("/a", payload(), true), ("/a", x, false), ("delete /a", payload(), false), ("head /a", payload(), true)]
+        {
+            assert_eq!(read("calibrate", &words(target), &payload).expect("reads").is_safe(), safe, "{target}");
         }
     }
 

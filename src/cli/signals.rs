@@ -19,13 +19,14 @@ pub struct Signals(Arc<Mutex<Seen>>);
 struct Seen {
     first: Option<Signal>,
     in_flight: HashMap<IdempotencyKey, InFlight>,
+    account: Option<String>,
 }
 
 /// The attempt that cannot be called back.
 #[derive(Clone, Copy, Debug)]
 pub struct InFlight {
-    /// Its number.
-    pub a: u32,
+    /// Its number; `None` for a sample, which is no attempt of a recorded operation.
+    pub a: Option<u32>,
     /// When its limits end it.
     pub until: Instant,
 }
@@ -64,12 +65,19 @@ impl Signals {
         }
         let Ok(second) = set.wait() else { return };
         screen.calm();
-        match self.lock().in_flight.len() {
-            0 => {}
-            1 => screen.say("stopped: the attempt in flight reads as in doubt"),
-            count => screen.say(&format!("stopped: {count} attempts in flight read as in doubt")),
+        let seen = self.lock();
+        match (seen.in_flight.len(), &seen.account) {
+            (under_way, Some(account)) => screen.say(&format!("stopped: {account}; {under_way} more in doubt")),
+            (0, None) => {}
+            (1, None) => screen.say("stopped: the attempt in flight reads as in doubt"),
+            (count, None) => screen.say(&format!("stopped: {count} attempts in flight read as in doubt")),
         }
         std::process::exit(Exit::Signal(second).code());
+    }
+
+    /// Tells what became of all that has ended and is recorded nowhere: the last words, if a second signal comes.
+    pub fn account(&self, words: String) {
+        self.lock().account = Some(words);
     }
 
     /// Tells that an attempt of an operation is in flight.
@@ -99,7 +107,9 @@ fn words(signal: Signal, in_flight: &HashMap<IdempotencyKey, InFlight>) -> Optio
     let left = until.saturating_duration_since(Instant::now()).as_millis().div_ceil(1000);
     let mut attempts = in_flight.values();
     let (what, has, it) = match (attempts.next(), attempts.next()) {
-        (Some(attempt), None) => (format!("attempt {}", attempt.a), "has", "it"),
+        (Some(InFlight { a: Some(a), .. }), None) => (format!("attempt {a}"), "has", "it"),
+        (Some(InFlight { a: None, .. }), None) => ("1 request".into(), "has", "it"),
+        (Some(InFlight { a: None, .. }), _) => (format!("{} requests", in_flight.len()), "have", "them"),
         _ => (format!("{} attempts", in_flight.len()), "have", "them"),
     };
     Some(format!(

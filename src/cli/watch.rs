@@ -164,7 +164,7 @@ impl Observer for Watcher<'_> {
     fn saw(&mut self, now: Now, event: Event<'_>) {
         match event {
             Event::Started { a, addr, proxy, limits } => {
-                self.signals.departed(&self.key, InFlight { a, until: Instant::now() + limits.whole });
+                self.signals.departed(&self.key, InFlight { a: Some(a), until: Instant::now() + limits.whole });
                 self.way = Taken { addr, proxy: proxy.map(Into::into) };
                 self.doing(|| format!("{}: attempt {a}", self.key));
                 let way = self.way.clone();

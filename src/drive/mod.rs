@@ -1,13 +1,15 @@
 //! The loop that turns decisions into effects, and the traits through which it reaches the world.
 //!
-//! Nothing else sends: a [`Permit`] is made here only, after the intent is durable.
+//! Nothing else sends: a [`Permit`] is made here only, after the intent is durable, or for [`send_unrecorded`].
 
 mod ask;
 mod record;
 mod run;
+mod unrecorded;
 
 pub use record::{sha256_hex, stored_body};
 pub use run::{Failure, Patience, Ports, Terms, claim, run};
+pub use unrecorded::send_unrecorded;
 
 use crate::engine::deadline::Limits;
 use crate::engine::entry::Wanted;
@@ -23,7 +25,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Proof that the intent to send is durable. Only this module can make one.
+/// Proof that the intent to send is durable, or that a person wants it sent without. Only this module can make one.
 #[derive(Debug)]
 pub struct Permit(());
 

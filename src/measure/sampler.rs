@@ -1,14 +1,15 @@
-//! Takes samples from a partner: safe requests, each on a connection of its own, recorded nowhere.
+//! Takes samples from a partner, each on a connection of its own and recorded nowhere: safe requests, or operations that
+//! a person wants executed for it.
 
 use super::alarm::Alarm;
 use super::schedule::Schedule;
 use super::tally::Tally;
-use crate::drive::{Entropy, Question, Transport};
+use crate::drive::{Entropy, Question, Transport, send_unrecorded};
 use crate::engine::classify::Context;
 use crate::engine::deadline::Limits;
 use crate::engine::exchange::{Exchange, Limit};
 use crate::engine::moment::Timestamp;
-use crate::engine::operation::Header;
+use crate::engine::operation::{Header, IdempotencyKey, Operation};
 use crate::engine::policy::Policy;
 use crate::engine::secret::{Mask, Secret};
 use crate::engine::suggest::sample::{Taken, taken};
@@ -110,7 +111,8 @@ impl Plan {
         enough.into_iter().chain(self.duration).min()
     }
 
-    fn limits(&self) -> Limits {
+    /// Returns what one request may take.
+    pub fn limits(&self) -> Limits {
         let each = self.timeout;
         let (connect, write, read, body) = (each, each, each, each);
         Limits { connect, write, read, body, whole: each.saturating_mul(3), whole_is: Limit::Attempt }
@@ -120,11 +122,11 @@ impl Plan {
 /// What is asked.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The absolute URL.
+    /// The absolute URL; where each sample is an operation of its own, that of all of them.
     pub url: Secret,
-    /// The header fields.
+    /// The header fields of a safe request.
     pub headers: Arc<[Header]>,
-    /// The rules; its method is a safe one.
+    /// The rules.
     pub policy: Policy,
     /// What no other origin may see.
     pub mask: Mask,
@@ -149,29 +151,44 @@ pub enum Ended {
     SlowedDown(u32),
 }
 
-/// What is told of each sample: all that was seen so far, what the sample says, and when it began.
-pub type Watch<'a> = dyn FnMut(&Tally, &Taken, Timestamp) + 'a;
+/// Who wants the samples.
+pub trait Caller {
+    /// Returns the settings of one sample, with names that are not looked up yet.
+    fn wire(&mut self) -> WireSettings;
+
+    /// Returns the operation that is sent as the next sample, under a new key; `None`: a safe request, always the same.
+    ///
+    /// The partner executes it, and nothing records it: a person must have said that this is wanted.
+    fn operation(&mut self) -> Option<Operation>;
+
+    /// Is told of each sample that has ended, which `tally` counts already.
+    fn saw(&mut self, tally: &Tally, ended: Sample<'_>);
+}
+
+/// A sample that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// What it says.
+    pub taken: &'a Taken,
+    /// When it began.
+    pub at: Timestamp,
+    /// The key of the operation that it was.
+    pub key: Option<&'a IdempotencyKey>,
+}
 
 /// Takes samples until the plan is done, or something ends it. What was measured is kept, whatever that is.
 ///
-/// `wire` makes the settings of one sample, with names that are not looked up yet. `watch` is told of each sample, with
-/// all that was seen so far and when the request left. At an interruption requests under way are called off and count as
-/// given up.
+/// At an interruption safe requests under way are called off and count as given up. Operations run to their limits: they
+/// cannot be called back.
 ///
 /// # Panics
-/// Where the method of `subject` is not safe: what may be executed is never sent without a ledger.
+/// Where the method of `subject` is not safe and `caller` makes no operation.
 ///
-/// Source: latency.md 3.2; decisions 32.
-pub async fn take(
-    plan: &Plan,
-    subject: &Subject,
-    wire: &dyn Fn() -> WireSettings,
-    interrupt: &Interrupt,
-    watch: &mut Watch<'_>,
-) -> (Tally, Ended) {
-    assert!(subject.policy.method.is_safe(), "what may be executed needs a ledger");
+/// Source: latency.md 3.2; decisions 21 and 32.
+pub async fn take(plan: &Plan, subject: &Subject, caller: &mut dyn Caller, interrupt: &Interrupt) -> (Tally, Ended) {
     let start = Instant::now();
     let (mut run, alarm) = (Run::new(plan, subject, start), Alarm::start());
+    let is_safe = subject.policy.method.is_safe();
     loop {
         let due = run.due();
         if due.is_none() && run.running.is_empty() {
@@ -179,22 +196,24 @@ pub async fn take(
         }
         tokio::select! {
             biased;
-            () = interrupt.wait() => return run.call_off(watch),
+            () = interrupt.wait(), if is_safe || run.ended.is_none() => match is_safe {
+                true => return run.call_off(caller),
+                false => run.ended = Some(Ended::Interrupted),
+            },
             Some(back) = run.running.join_next_with_id() => {
                 let (id, exchange) = back.expect("a sample neither panics nor is aborted");
-                let (taken, at) = run.took(id, &exchange);
-                watch(&run.tally, &taken, at);
+                run.took(id, &exchange, caller);
             }
-            () = alarm.until(due.unwrap_or(start).into_std()), if due.is_some() => run.launch(wire),
+            () = alarm.until(due.unwrap_or(start).into_std()), if due.is_some() => run.launch(caller),
         }
     }
 }
 
 /// A request under way.
-#[derive(Clone, Copy)]
 struct Flight {
     started: Instant,
     at: Timestamp,
+    key: Option<IdempotencyKey>,
 }
 
 struct Run<'a> {
@@ -256,7 +275,7 @@ impl<'a> Run<'a> {
     }
 
     /// Sends what is due, unless too many are under way: then it is missed.
-    fn launch(&mut self, wire: &dyn Fn() -> WireSettings) {
+    fn launch(&mut self, caller: &mut dyn Caller) {
         let (now, intended) = (Instant::now(), self.next);
         self.passed += 1;
         self.next = match (&mut self.schedule, self.plan.pace) {
@@ -271,27 +290,37 @@ impl<'a> Run<'a> {
         if self.plan.pacing() == Pacing::Open {
             self.tally.add_lag(now.duration_since(intended));
         }
-        let settings = wire();
-        let at = settings.wall.now();
-        let (subject, limits) = (self.subject.clone(), self.plan.limits());
-        let handle = self.running.spawn(async move {
-            let method = subject.policy.method.as_str();
-            let question = Question { method, url: subject.url.expose(), headers: &subject.headers, limits };
-            Wire::new(settings).ask(question).await
-        });
-        self.flights.insert(handle.id(), Flight { started: now, at });
+        let (settings, limits) = (caller.wire(), self.plan.limits());
+        let (at, mut wire) = (settings.wall.now(), Wire::new(settings));
+        let operation = caller.operation();
+        let key = operation.as_ref().map(|operation| operation.key.clone());
+        let handle = match operation {
+            Some(operation) => self.running.spawn(async move { send_unrecorded(&mut wire, &operation, limits).await }),
+            None => {
+                let subject = self.subject.clone();
+                assert!(subject.policy.method.is_safe(), "what may be executed needs a ledger, or a person's word");
+                self.running.spawn(async move {
+                    let (method, url) = (subject.policy.method.as_str(), subject.url.expose());
+                    wire.ask(Question { method, url, headers: &subject.headers, limits }).await
+                })
+            }
+        };
+        self.flights.insert(handle.id(), Flight { started: now, at, key });
     }
 
     /// Counts what came back, and looks whether to go on.
-    fn took(&mut self, id: Id, exchange: &Exchange) -> (Taken, Timestamp) {
-        let flight = self.flights.remove(&id).expect("what comes back was sent");
+    fn took(&mut self, id: Id, exchange: &Exchange, caller: &mut dyn Caller) {
+        let Flight { started, at, key } = self.flights.remove(&id).expect("what comes back was sent");
         let Subject { url, policy, mask, json, .. } = self.subject;
         let (had_doubt, protected, hops, trail) = (false, false, 0, &[][..]);
         let context = Context { policy, url: url.expose(), had_doubt, protected, hops, trail, mask, json: *json };
         let taken = taken(exchange, &context);
-        self.tally.add(&taken, flight.at);
-        self.judge(&taken, flight.started);
-        (taken, flight.at)
+        self.tally.add(&taken, at);
+        if key.is_some() {
+            self.tally.executions.add(exchange, &context);
+        }
+        self.judge(&taken, started);
+        caller.saw(&self.tally, Sample { taken: &taken, at, key: key.as_ref() });
     }
 
     fn judge(&mut self, taken: &Taken, started: Instant) {
@@ -330,12 +359,12 @@ impl<'a> Run<'a> {
         };
     }
 
-    /// Calls off what is under way. It is safe by contract, so that nothing is lost but a sample.
-    fn call_off(mut self, watch: &mut Watch<'_>) -> (Tally, Ended) {
+    /// Calls off what is under way. It is safe, so that nothing is lost but a sample.
+    fn call_off(mut self, caller: &mut dyn Caller) -> (Tally, Ended) {
         let now = Instant::now();
-        for flight in self.flights.into_values() {
-            let taken = self.tally.call_off(now.duration_since(flight.started), flight.at);
-            watch(&self.tally, &taken, flight.at);
+        for Flight { started, at, key } in self.flights.into_values() {
+            let taken = self.tally.call_off(now.duration_since(started), at);
+            caller.saw(&self.tally, Sample { taken: &taken, at, key: key.as_ref() });
         }
         self.running.abort_all();
         (self.tally, Ended::Interrupted)

@@ -3,6 +3,7 @@
 use super::counted::{Counted, StageCounts};
 use crate::engine::moment::Timestamp;
 use crate::engine::suggest::evidence::Minutes;
+use crate::engine::suggest::executions::Executions;
 use crate::engine::suggest::latencies::{NotLatencies, Sample};
 use crate::engine::suggest::sample::Taken;
 use crate::engine::suggest::season::Hours;
@@ -25,6 +26,8 @@ pub struct Tally {
     pub failures: Failures,
     /// Requests that were due and not sent, because too many were under way.
     pub missed: u64,
+    /// What became of those that were operations.
+    pub executions: Executions,
     /// When samples were taken.
     pub minutes: Minutes,
     /// The first sample.

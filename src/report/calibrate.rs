@@ -4,6 +4,7 @@ mod axis;
 mod compared;
 mod curve;
 mod drawing;
+pub mod executions;
 mod hours;
 mod json;
 mod ladder;
@@ -20,6 +21,7 @@ pub use text::text;
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::closed::BackFilled;
 use abide::engine::suggest::evidence::Evidence;
+use abide::engine::suggest::executions::Executions;
 use abide::engine::suggest::refusal::Refusal;
 use abide::engine::suggest::seen::Seen;
 use abide::engine::suggest::share::Share;
@@ -39,6 +41,8 @@ pub struct Calibrated<'a> {
     pub waited: Option<Duration>,
     /// What was seen.
     pub seen: &'a Seen,
+    /// What became of samples that the partner executes; `None`: there were none.
+    pub executions: Option<&'a Executions>,
     /// The percentile that was asked for.
     pub percentile: Share,
     /// What is suggested, or why nothing is.

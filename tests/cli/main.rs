@@ -1,6 +1,7 @@
 //! The binary: arguments in; stdout, stderr and the exit status out. Seed and clock are fixed, folders are empty.
 
 mod calibrate;
+mod calibrate_executed;
 mod calibrate_report;
 mod compaction;
 mod killed;

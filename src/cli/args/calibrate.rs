@@ -1,6 +1,6 @@
 //! The arguments of `abide calibrate`.
 
-use super::{LedgerChoice, TlsArgs, WayArgs};
+use super::{LedgerChoice, Payload, TlsArgs, WayArgs};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -14,6 +14,8 @@ Examples:
       Limits by the slowest answer in a thousand, for a machine to read.
   abide calibrate -p acme POST /orders --from-ledger
       Limits from what was sent already: the only way to measure what must not be done twice.
+  abide calibrate -p acme-sandbox POST /orders --json '{\"ref\":\"{key}\",\"amount\":1}' --allow-unsafe-method
+      300 orders that the sandbox really executes, each under a key of its own, which also stands where {key} does.
   abide calibrate -p acme --samples-file latencies.txt --unit ms
       Limits from another tool's measurements.
   abide calibrate --samples-file curl:curl.txt
@@ -33,7 +35,7 @@ Exit status:
       evidence is thin; with --compare, also where the partner has become slower, or that cannot be told
   130, 143  SIGINT, SIGTERM: what was measured until then is shown
 
-Only safe methods are sent, and nothing is recorded in a ledger. A health page is usually faster than the work itself: \
+Only safe methods are sent, unless --allow-unsafe-method is given, and nothing is recorded in a ledger. A health page is usually faster than the work itself: \
 ask for what costs the partner as much as your orders do.";
 
 /// `abide calibrate`.
@@ -41,7 +43,7 @@ ask for what costs the partner as much as your orders do.";
 #[command(after_long_help = format!("{EXAMPLES}\n\n{STATUSES}"))]
 #[command(override_usage = "abide calibrate [OPTIONS] [METHOD] URL|/PATH")]
 pub struct CalibrateArgs {
-    /// The method (GET unless given; safe ones only), and an absolute URL or a path below the profile's base_url
+    /// The method (POST with a body, else GET), and an absolute URL or a path below the profile's base_url
     #[arg(value_name = "[METHOD] URL|/PATH", num_args = 1.., required_unless_present = "samples_file")]
     pub target: Vec<String>,
     /// The partner's rules, whose limits are compared: a name in ./profiles or ~/.config/abide/profiles, or a file
@@ -49,7 +51,7 @@ pub struct CalibrateArgs {
     pub profile: Option<String>,
     /// What is asked.
     #[command(flatten)]
-    pub asked: AskedArgs,
+    pub asked: Payload,
     /// Where samples come from.
     #[command(flatten)]
     pub source: SourceArgs,
@@ -81,33 +83,20 @@ pub struct SourceArgs {
     ///
     /// Nothing is sent, so that any method will do. Later attempts are left out: a repeated key may be answered from
     /// the partner's store.
-    #[arg(long, conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed", "samples_file"])]
+    #[arg(long, conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed",
+          "allow_unsafe_method", "data", "json", "samples_file"])]
     pub from_ledger: bool,
     /// Those of another tool: a file with one latency a line, curl:FILE, or hlog:FILE; - is stdin
     ///
     /// curl:FILE holds what curl -w '%{json}\n' wrote, of curl 7.75 or later: its time-outs (28) count as given up.
     /// hlog:FILE is an interval log of HdrHistogram, written by --hlog or by another tool.
     #[arg(long, value_name = "[curl:|hlog:]FILE|-",
-          conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed"])]
+          conflicts_with_all = ["samples", "rate", "duration", "over", "timeout", "closed", "seed", "allow_unsafe_method",
+          "data", "json"])]
     pub samples_file: Option<String>,
     /// The unit of --samples-file; not for curl, nor for what --hlog wrote, which say it themselves
     #[arg(long, value_name = "ms|s|us|ns", requires = "samples_file")]
     pub unit: Option<String>,
-}
-
-/// What is asked.
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Request")]
-pub struct AskedArgs {
-    /// The method, as an alternative to the first argument
-    #[arg(short = 'X', long = "request", value_name = "METHOD")]
-    pub method: Option<String>,
-    /// A header field, or a file with one per line; repeatable
-    #[arg(short = 'H', long = "header", value_name = "'Name: value'|@FILE")]
-    pub headers: Vec<String>,
-    /// Basic authentication
-    #[arg(short, long, value_name = "USER:PASS")]
-    pub user: Option<String>,
 }
 
 /// How samples are taken.
@@ -140,6 +129,13 @@ pub struct SamplingArgs {
     /// With --closed: how many at a time
     #[arg(long, value_name = "N", requires = "closed", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub jobs: Option<u16>,
+    /// Also send what the partner executes: each sample is a real operation, which no ledger records
+    ///
+    /// For a sandbox account. Each sample has an idempotency key of its own, where the profile says that keys go, and in
+    /// place of {key} in the address, in header fields and in the body. What became of them is counted at the end; Ctrl-C
+    /// waits for those under way. Not with --over.
+    #[arg(long)]
+    pub allow_unsafe_method: bool,
     /// The seed of the moments at which requests leave, to repeat a run
     #[arg(long, value_name = "N", hide_short_help = true)]
     pub seed: Option<u64>,

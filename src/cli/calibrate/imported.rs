@@ -77,7 +77,7 @@ pub fn file(given: &str, args: &CalibrateArgs, session: &Session, chance: &mut C
         false => {
             let asked = asked(args, session, chance)?;
             let target = target_of(args, &asked)?;
-            let before = Before::read(args, asked.profile.as_ref(), &asked.composed.policy, session)?;
+            let before = Before::read(args, asked.recipe.profile.as_ref(), &asked.composed.policy, session)?;
             (asked.composed.policy, target, before)
         }
     };
@@ -161,8 +161,8 @@ fn other_form(bytes: &[u8]) -> Option<&'static str> {
 }
 
 fn target_of(args: &CalibrateArgs, asked: &Asked) -> Result<Option<Target>, Failure> {
-    let Asked { composed, profile, .. } = asked;
-    target(args, profile, &composed.policy, composed.operation.request.url.sent.expose())
+    let Asked { composed, recipe, .. } = asked;
+    target(args, &recipe.profile, &composed.policy, composed.operation.request.url.sent.expose())
 }
 
 /// Returns the rules that a profile has for what no endpoint is about; without a profile the defaults.
@@ -184,7 +184,7 @@ fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<(Pol
 pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
     let asked = asked(args, session, chance)?;
     let target = target_of(args, &asked)?;
-    let before = Before::read(args, asked.profile.as_ref(), &asked.composed.policy, session)?;
+    let before = Before::read(args, asked.recipe.profile.as_ref(), &asked.composed.policy, session)?;
     let Asked { composed, shown, options, .. } = asked;
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let reader = book::read(&path, &args.ledger, session)?;

@@ -1,11 +1,13 @@
 //! The arguments of a calibration, read once.
 
-use super::super::args::{CalibrateArgs, Payload, SamplingArgs, SuggestingArgs};
+use super::super::args::{CalibrateArgs, SamplingArgs, SuggestingArgs};
 use super::super::exit::Failure;
-use super::super::plan::{profile_of, uncomposed};
+use super::super::plan::profile_of;
+use super::super::request::KEY_PLACE;
 use super::super::trust::{self, First};
 use super::super::way::{self, Way};
 use super::super::{Session, panics, request};
+use super::executed::{self, Recipe};
 use abide::engine::operation::{Header, PartnerName, Request};
 use abide::engine::policy::{KeyPlace, Policy};
 use abide::engine::proxy::Proxies;
@@ -18,7 +20,7 @@ use abide::measure::sampler::{Pace, Plan, Subject};
 use abide::net::Tls;
 use abide::net::chance::Chance;
 use abide::profile::Profile;
-use abide::profile::compose::{Composed, compose};
+use abide::profile::compose::{Composed, Warning};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -40,6 +42,8 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// What is asked.
     pub subject: Subject,
+    /// What makes each sample an operation that the partner executes; `None`: safe requests.
+    pub recipe: Option<Recipe>,
     /// The partner's rules.
     pub profile: Option<Profile>,
     /// What is asked, for people, secrets masked.
@@ -65,8 +69,8 @@ pub struct Settings {
 pub struct Asked {
     /// The request that a send would make.
     pub composed: Composed,
-    /// The partner's rules.
-    pub profile: Option<Profile>,
+    /// What made it.
+    pub recipe: Recipe,
     /// The request for people, secrets masked.
     pub shown: String,
     /// What is suggested.
@@ -81,23 +85,18 @@ pub struct Asked {
 /// Whatever is wrong with the arguments or the profile; nothing was sent.
 pub fn asked(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Asked, Failure> {
     let profile = profile_of(args.profile.as_deref(), session)?;
-    let payload = Payload {
-        method: args.asked.method.clone(),
-        headers: args.asked.headers.clone(),
-        data: None,
-        json: None,
-        user: args.asked.user.clone(),
-    };
-    let mut wanted = request::read("calibrate", &args.target, &payload)?;
+    let mut wanted = request::read("calibrate", &args.target, &args.asked)?;
     let warnings = std::mem::take(&mut wanted.warnings);
     let now = session.now().wall;
-    let draft = request::measuring(wanted, &chance.key(now), now)?;
-    let composed = compose(profile.as_ref(), &draft).map_err(uncomposed)?;
+    let is_executed = args.sampling.allow_unsafe_method && !wanted.is_safe();
+    let (recipe, key) = (Recipe { profile, wanted, now }, chance.key(now));
+    let composed = if is_executed { recipe.keyed(&key) } else { recipe.composed(&key) }?;
     panics::hide(&composed.mask);
     let policy = &composed.policy;
-    let shown = format!("{} {}", policy.method, request::keyless(&composed.operation.request.url.shown, policy));
+    let url = request::keyless(&composed.operation.request.url.shown, policy).replace(key.as_str(), KEY_PLACE);
+    let shown = format!("{} {url}", policy.method);
     let options = options(&args.suggesting, policy)?;
-    Ok(Asked { composed, profile, shown, options, warnings })
+    Ok(Asked { composed, recipe, shown, options, warnings })
 }
 
 /// Reads the arguments of a run that takes samples.
@@ -109,29 +108,41 @@ pub fn read(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Res
     if args.way.location {
         return Err(Failure::usage("-L: samples follow no redirect").hint("give the address that it leads to"));
     }
-    let Asked { mut composed, profile, shown, options, warnings } = asked(args, session, chance)?;
+    let Asked { mut composed, recipe, shown, options, mut warnings } = asked(args, session, chance)?;
     let (request, policy) = (&composed.operation.request, composed.policy);
-    if !policy.method.is_safe() {
-        let refusal = format!("{} may be executed: calibrate sends GET, HEAD, OPTIONS and TRACE only", policy.method);
-        return Err(Failure::usage(refusal).hint("--from-ledger measures what `abide send` has sent already"));
+    match (policy.method.is_safe(), args.sampling.allow_unsafe_method) {
+        (true, _) if !request.body.is_empty() => {
+            return Err(
+                Failure::usage(format!("samples of {} have no body", policy.method)).hint("leave -d and --json out")
+            );
+        }
+        (true, _) => {}
+        (false, false) => return Err(executed::refused(&policy.method, &plan)),
+        (false, true) => executed::check(request, &recipe.wanted, &policy, args.sampling.over.is_some())?,
     }
+    let untyped = composed.warnings.iter().filter(|warning| **warning == Warning::NoContentType);
+    warnings.extend(untyped.map(ToString::to_string));
+    let profile = recipe.profile.clone();
     let tls = trust::of(profile.as_ref(), args.tls.paths().as_ref(), First::Flags, session)?;
     let way = Way::read(args.way.proxy.as_deref(), profile.as_ref())?;
     way.to(request.url.sent.expose())?;
     way.proxies.hide(&mut composed.mask);
     panics::hide_proxies(&way.proxies);
     way::names(&args.way.resolve)?;
+    let key = composed.operation.key.as_str();
+    let recipe = Some(recipe).filter(|_| !policy.method.is_safe());
     let subject = Subject {
-        url: Secret::new(&request::keyless(request.url.sent.expose(), &policy)),
-        headers: unkeyed(request, &policy, composed.operation.key.as_str()).into(),
-        json: wants_json(request),
+        // Whatever the key: as --from-ledger and [[endpoint]] write what is one segment of a path.
+        url: Secret::new(&request::keyless(request.url.sent.expose(), &policy).replace(key, "*")),
+        headers: unkeyed(request, &policy, key).into(),
+        json: if policy.method.is_safe() { accepts_json(request) } else { request.wants_json() },
         mask: composed.mask,
         policy,
     };
     let warnings = [warnings, way.warnings].concat();
     let (partner, over) = (composed.operation.partner, duration("over", &args.sampling.over)?);
     let proxies = way.proxies;
-    Ok(Settings { subject, profile, shown, partner, plan, over, options, tls, proxies, warnings })
+    Ok(Settings { subject, recipe, profile, shown, partner, plan, over, options, tls, proxies, warnings })
 }
 
 /// Reads what is to be suggested, with what is in force.
@@ -155,7 +166,7 @@ fn unkeyed(request: &Request, policy: &Policy, key: &str) -> Vec<Header> {
     request.headers.iter().filter(|header| !is_key(header)).cloned().collect()
 }
 
-fn wants_json(request: &Request) -> bool {
+fn accepts_json(request: &Request) -> bool {
     let accepts = |header: &Header| header.name.eq_ignore_ascii_case("accept");
     request.headers.iter().filter(|header| accepts(header)).any(|header| header.value.shown.contains("json"))
 }

@@ -106,6 +106,7 @@ fn draft(args: &ProbeArgs, session: &Session) -> Result<Draft, Failure> {
         headers: request::fields(&args.headers)?,
         user: None,
         body: None,
+        json: false,
         warnings: Vec::new(),
     };
     request::measuring(wanted, &chance.key(now), now)

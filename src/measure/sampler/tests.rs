@@ -1,6 +1,7 @@
 use super::*;
-use crate::engine::operation::Method;
+use crate::engine::operation::{Announce, Fingerprint, Guarded, Method, PartnerName, Request};
 use crate::engine::proxy::Proxies;
+use crate::engine::suggest::executions::Executions;
 use crate::engine::suggest::share::Share;
 use crate::net::clock::Wall;
 use crate::net::{Names, SystemRoots, Tls};
@@ -20,26 +21,58 @@ fn serve(after: Duration) -> Turn {
     Turn::not_done(Act::Answer(Reply::json(200, "{}").after(after)))
 }
 
-async fn run(plan: &Plan, script: Script, interrupt: &Interrupt) -> (Tally, Ended, u32) {
-    let partner = Partner::start(script).expect("a free port");
-    let method = Method::new("GET").expect("a method");
-    let subject = Subject {
+/// Asks for the same, safe or not.
+struct Asker {
+    tls: Tls,
+    operation: Option<(Operation, Chance)>,
+    /// The keys of what has come back.
+    back: Vec<IdempotencyKey>,
+}
+
+impl Asker {
+    fn new(operation: Option<Operation>) -> Asker {
+        let operation = operation.map(|operation| (operation, Chance::fixed(7)));
+        Asker { tls: Tls::system(SystemRoots::of(None)), operation, back: Vec::new() }
+    }
+}
+
+impl Caller for Asker {
+    fn wire(&mut self) -> WireSettings {
+        WireSettings {
+            answer_max_bytes: 1 << 20,
+            mask: Mask::default(),
+            wall: Wall::System,
+            names: Names::default(),
+            tls: self.tls.clone(),
+            proxies: Proxies::default(),
+        }
+    }
+
+    fn operation(&mut self) -> Option<Operation> {
+        let (operation, chance) = self.operation.as_mut()?;
+        Some(Operation { key: chance.key(Timestamp::from_unix_ms(0)), ..operation.clone() })
+    }
+
+    fn saw(&mut self, tally: &Tally, ended: Sample<'_>) {
+        self.back.extend(ended.key.cloned());
+        assert_eq!(tally.executions.all(), self.back.len() as u64);
+    }
+}
+
+fn subject(method: &str, partner: &Partner) -> Subject {
+    let method = Method::new(method).expect("a method");
+    Subject {
         url: Secret::new(&partner.url("/ping")),
         headers: Arc::from([]),
         policy: Policy::unprofiled(method, &partner.url("")),
         mask: Mask::default(),
         json: false,
-    };
-    let tls = Tls::system(SystemRoots::of(None));
-    let settings = || WireSettings {
-        answer_max_bytes: 1 << 20,
-        mask: Mask::default(),
-        wall: Wall::System,
-        names: Names::default(),
-        tls: tls.clone(),
-        proxies: Proxies::default(),
-    };
-    let (tally, ended) = take(plan, &subject, &settings, interrupt, &mut |_, _, _| ()).await;
+    }
+}
+
+async fn run(plan: &Plan, script: Script, interrupt: &Interrupt) -> (Tally, Ended, u32) {
+    let partner = Partner::start(script).expect("a free port");
+    let (tally, ended) = take(plan, &subject("GET", &partner), &mut Asker::new(None), interrupt).await;
     (tally, ended, partner.stop().await.connections)
 }
 
@@ -135,4 +168,61 @@ async fn a_duration_ends_a_run_without_a_number_of_samples() {
     assert_eq!(plan.expected(), Some(100 * MS));
     let (tally, ended, _) = run(&plan, Script::always(serve(Duration::ZERO)), &Interrupt::default()).await;
     assert_eq!((ended, tally.ended() + tally.missed), (Ended::Done, 10));
+}
+
+/// Takes samples that the partner executes; `signal_after` is when a signal comes.
+async fn run_operations(plan: &Plan, script: Script, signal_after: Option<Duration>) -> (Tally, Ended, Asker, u32) {
+    let partner = Partner::start(script).expect("a free port");
+    let body: Arc<[u8]> = Arc::from(&b"{}"[..]);
+    let (method, url) = (Method::new("POST").expect("a method"), Guarded::plain(&partner.url("/ping")));
+    let operation = Operation {
+        partner: PartnerName::new("partner").expect("a name"),
+        key: IdempotencyKey::new("k-1", 255).expect("a key"),
+        fingerprint: Fingerprint("".into()),
+        request: Arc::new(Request { method, url, headers: Vec::new(), body }),
+        status_headers: Arc::from([]),
+        announce: Announce::default(),
+    };
+    let (interrupt, mut asker) = (Interrupt::default(), Asker::new(Some(operation)));
+    let bell = interrupt.clone();
+    if let Some(after) = signal_after {
+        tokio::spawn(async move {
+            tokio::time::sleep(after).await;
+            bell.set();
+        });
+    }
+    let (tally, ended) = take(plan, &subject("POST", &partner), &mut asker, &interrupt).await;
+    let seen = partner.stop().await;
+    assert!(seen.requests.iter().all(|request| request.body == b"{}"));
+    (tally, ended, asker, seen.whole)
+}
+
+#[tokio::test]
+async fn operations_are_counted_by_what_became_of_them() {
+    let answer = |status| Turn::not_done(Act::Answer(Reply::status(status)));
+    let turns = [answer(201), answer(202), answer(422), answer(409), Turn::not_done(Act::Hang), answer(200)];
+    let script = Script::first(turns, answer(201));
+    let (tally, ended, asker, whole) = run_operations(&closed(8, 200 * MS), script, None).await;
+    assert_eq!((ended, whole, tally.executions.all()), (Ended::Done, 8, 8));
+    let Executions { confirmed, accepted, rejected, not_done, in_doubt, unanswered } = tally.executions;
+    assert_eq!((confirmed, accepted, rejected, not_done, in_doubt, unanswered), (4, 1, 1, 0, 2, 1));
+    let keys: std::collections::HashSet<_> = asker.back.iter().collect();
+    assert_eq!(keys.len(), 8, "each is an operation of its own");
+    assert_eq!((tally.samples(), tally.failures.client_error), (6, 2));
+}
+
+#[tokio::test]
+async fn an_interruption_waits_for_operations_that_cannot_be_called_back() {
+    let script = Script::first([serve(Duration::ZERO)], serve(400 * MS));
+    let (tally, ended, asker, whole) = run_operations(&closed(100, 5_000 * MS), script, Some(200 * MS)).await;
+    assert_eq!((ended, whole, asker.back.len()), (Ended::Interrupted, 2, 2), "nothing new is sent");
+    assert_eq!((tally.executions.confirmed, tally.executions.all()), (2, 2));
+    assert_eq!(tally.whole.latencies().expect("few samples").censored(), 0, "none was called off");
+}
+
+#[tokio::test]
+#[should_panic(expected = "a person's word")]
+async fn what_may_be_executed_is_not_sent_as_a_question() {
+    let partner = Partner::start(Script::always(serve(Duration::ZERO))).expect("a free port");
+    take(&closed(1, 500 * MS), &subject("POST", &partner), &mut Asker::new(None), &Interrupt::default()).await;
 }

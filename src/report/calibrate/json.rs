@@ -1,6 +1,6 @@
 //! What a calibration found, for machines.
 
-use super::{Calibrated, Compared};
+use super::{Calibrated, Compared, executions};
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::consequences::Consequences;
 use abide::engine::suggest::formula::Proposal;
@@ -21,6 +21,8 @@ pub struct Planned {
     pub pacing: Option<&'static str>,
     /// How many requests were to be made.
     pub samples: Option<u64>,
+    /// The method of requests that the partner was to execute.
+    pub executed: Option<String>,
     /// How many a second.
     pub rate_per_s: Option<f64>,
     /// How long.
@@ -69,6 +71,7 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
                 "unexpected": failures.unexpected,
             },
         },
+        "executions": found.executions.map(executions::document),
         "evidence": {
             "grade": evidence.grade.as_str(),
             "minutes": evidence.minutes,

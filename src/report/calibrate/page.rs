@@ -108,6 +108,7 @@ fn taken(plan: &Planned) -> String {
             _ => "each request waited for the one before".to_owned(),
         }),
         plan.samples.map(|samples| format!("at most {samples} requests")),
+        plan.executed.as_ref().map(|method| format!("the partner executed each {method}")),
         plan.rate_per_s.map(|rate| format!("{} a second", text::short(rate))),
         plan.duration_ms.map(|ms| format!("for {}", duration(ms))),
         plan.timeout_ms.map(|ms| format!("each given up after {}", duration(ms))),
@@ -178,6 +179,7 @@ mod tests {
         let options = Options::default();
         let result = suggest(seen, &options);
         let found = Calibrated {
+            executions: None,
             subject,
             when: Some("Mon 00:00 to Sun 24:00"),
             waited: Some(ms(60_000)),

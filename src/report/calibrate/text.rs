@@ -2,9 +2,9 @@
 
 use super::super::paint::Paint;
 use super::super::table::table;
-use super::Calibrated;
 use super::ladder::ladder;
 use super::lines::broken;
+use super::{Calibrated, executions};
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::consequences::{Attempts, Consequences};
 use abide::engine::suggest::evidence::{Evidence, Grade};
@@ -63,6 +63,7 @@ pub(super) fn head(found: &Calibrated<'_>, paint: Paint) -> String {
     }
     let when = found.when.map(|when| format!(", {when}")).unwrap_or_default();
     let mut lines = vec![format!("{}: {}{when}", paint.bold(found.subject), counts.join(", "))];
+    lines.extend(found.executions.map(executions::words));
     lines.extend(found.stopped.map(|why| format!("{}: {why}", paint.yellow("stopped early"))));
     lines.join("\n")
 }
@@ -241,7 +242,11 @@ pub(super) fn grade(found: &Calibrated<'_>, evidence: &Evidence) -> String {
     let others = weaknesses.iter().filter(|weakness| !matches!(weakness, Weakness::Snapshot { span: Some(_) }));
     lines.extend(others.map(|weakness| format!("  {weakness}")));
     if evidence.grade < Grade::Day && found.result.is_ok() {
-        lines.push("  for limits that hold: take the samples over a day, with --over 24h".into());
+        let more = match found.executions {
+            Some(_) => "measure what is sent anyway, with --from-ledger",
+            None => "take the samples over a day, with --over 24h",
+        };
+        lines.push(format!("  for limits that hold: {more}"));
     }
     lines.join("\n")
 }
