@@ -28,7 +28,7 @@ use abide::engine::suggest::seen::{Options, Pacing, Seen};
 use abide::engine::suggest::{Suggestion, suggest};
 use abide::engine::units::{show_duration, show_rounded};
 use abide::measure::Tally;
-use abide::measure::sampler::{self, Ended, Pace, Plan};
+use abide::measure::sampler::{Ended, Pace};
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
 use abide::profile::Profile;
@@ -79,13 +79,8 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         session.screen.talk(&long.words(wanted));
         settings.plan.samples = wanted.map(|samples| samples.saturating_sub(long.done));
     }
-    session.screen.talk(&announcement(&settings, session, keeper.is_some()));
-    if let Some(warning) = executed::warning(&settings) {
-        // With -q, too: it is the last moment to stop it.
-        session.screen.say(&format!("{} {warning}", session.screen.paint.yellow("warning:")));
-    }
-    let runtime = super::runtime()?;
-    let mut desk = Desk {
+    announce(&settings, session, keeper.is_some());
+    let desk = Desk {
         settings: &settings,
         resolve: &args.way.resolve,
         session,
@@ -94,24 +89,18 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         keeper: keeper.as_mut(),
         progress: Progress::start(),
     };
-    desk.open();
-    let taking = sampler::take(&settings.plan, &settings.subject, &mut desk, &interrupt);
-    let (mut tally, ended) = runtime.block_on(taking);
-    // A name lookup may still hang on a thread of its own: nothing waits for it.
-    runtime.shutdown_background();
-    session.screen.calm();
+    let (mut tally, ended) = desk.run(&interrupt)?;
     let kept = keeper.map_or(Ok(()), |keeper| match &long {
         Some(long) => keeper.flush(&tally).and_then(|()| long.end(&mut tally, wanted, hlog, session)),
         None => keeper.finish(&tally, session),
     });
     let (plan, is_executed) = (&settings.plan, settings.recipe.is_some());
+    let is_called_off = ended == Ended::Interrupted && !is_executed;
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
-    let executed = is_executed.then(|| settings.subject.policy.method.as_str().to_owned());
     let found = Found {
         when: when(&tally, session),
         // What was called off waited less, in this run or in one that it goes on with.
-        waited: ((ended != Ended::Interrupted || is_executed) && long.as_ref().is_none_or(|long| long.done == 0))
-            .then_some(plan.timeout),
+        waited: (!is_called_off && long.as_ref().is_none_or(|long| long.done == 0)).then_some(plan.timeout),
         result: judged(&seen, ended, &settings),
         executions: is_executed.then_some(tally.executions),
         stopped: stopped(ended, is_executed),
@@ -119,7 +108,7 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
             Pace::Closed { jobs, interval: Some(interval) } => BackFilled::new(&seen.read, interval * u32::from(jobs)),
             Pace::Closed { interval: None, .. } | Pace::Open { .. } => None,
         },
-        planned: Planned { samples: wanted, executed, ..planned(plan) },
+        planned: Planned { samples: wanted, ..planned(&settings) },
         target,
         before,
         signal: signals.first(),
@@ -255,6 +244,14 @@ fn between(first: Timestamp, last: Timestamp, session: &Session) -> String {
 }
 
 /// Says what is about to be sent, before a byte leaves.
+fn announce(settings: &Settings, session: &Session, is_kept: bool) {
+    let (screen, announced) = (&session.screen, announcement(settings, session, is_kept));
+    let Some(warning) = executed::warning(settings) else { return screen.talk(&announced) };
+    // With -q, too: it is the last moment to stop it.
+    screen.say(&announced);
+    screen.say(&format!("{} {warning}", screen.paint.yellow("warning:")));
+}
+
 fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String {
     let Settings { shown, plan, .. } = settings;
     let now = session.now().wall;
@@ -316,7 +313,8 @@ fn stopped(ended: Ended, is_executed: bool) -> Option<String> {
     }
 }
 
-fn planned(plan: &Plan) -> Planned {
+fn planned(settings: &Settings) -> Planned {
+    let Settings { plan, subject, recipe, .. } = settings;
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
     let interval = match plan.pace {
         Pace::Open { interval } => Some(interval),
@@ -326,7 +324,7 @@ fn planned(plan: &Plan) -> Planned {
         source: "live".into(),
         pacing: Some(if plan.pacing() == Pacing::Open { "open" } else { "closed" }),
         samples: plan.samples,
-        executed: None,
+        executed: recipe.as_ref().map(|_| subject.policy.method.as_str().into()),
         rate_per_s: interval.map(|interval| 1.0 / interval.as_secs_f64()),
         duration_ms: plan.duration.map(ms),
         timeout_ms: Some(ms(plan.timeout)),

@@ -67,6 +67,7 @@ impl Signals {
         screen.calm();
         let seen = self.lock();
         match (seen.in_flight.len(), &seen.account) {
+            (0, Some(account)) => screen.say(&format!("stopped: {account}")),
             (under_way, Some(account)) => screen.say(&format!("stopped: {account}; {under_way} more in doubt")),
             (0, None) => {}
             (1, None) => screen.say("stopped: the attempt in flight reads as in doubt"),

@@ -1,7 +1,8 @@
 //! What a run of samples needs while it lasts, and how far it is.
 
+use super::super::exit::Failure;
 use super::super::signals::{InFlight, Signals};
-use super::super::{Session, way};
+use super::super::{Session, runtime, way};
 use super::keep::Keeper;
 use super::settings::Settings;
 use crate::report::calibrate::executions;
@@ -12,9 +13,10 @@ use abide::engine::suggest::rounding::show_three_digits;
 use abide::engine::suggest::share::Share;
 use abide::engine::units::show_rounded;
 use abide::measure::Tally;
-use abide::measure::sampler::{Caller, Sample};
+use abide::measure::sampler::{self, Caller, Ended, Sample};
 use abide::net::WireSettings;
 use abide::net::chance::Chance;
+use abide::net::clock::Interrupt;
 use std::time::{Duration, Instant};
 
 /// How often percentiles are worked out while samples are taken.
@@ -56,8 +58,22 @@ impl Progress {
 }
 
 impl Desk<'_> {
+    /// Takes all samples, and shows how far that is.
+    ///
+    /// # Errors
+    /// The system has no room for it; nothing was sent.
+    pub fn run(mut self, interrupt: &Interrupt) -> Result<(Tally, Ended), Failure> {
+        let (runtime, settings) = (runtime()?, self.settings);
+        self.open();
+        let taken = runtime.block_on(sampler::take(&settings.plan, &settings.subject, &mut self, interrupt));
+        // A name lookup may still hang on a thread of its own: nothing waits for it.
+        runtime.shutdown_background();
+        self.session.screen.calm();
+        Ok(taken)
+    }
+
     /// Shows a bar, where there is a terminal, and has the last words ready.
-    pub fn open(&self) {
+    fn open(&self) {
         if self.settings.recipe.is_some() {
             self.signals.account(executions::words(&Executions::default()));
         }
