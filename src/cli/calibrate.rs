@@ -250,6 +250,7 @@ fn announce(settings: &Settings, session: &Session, is_kept: bool) {
     // With -q, too: it is the last moment to stop it.
     screen.say(&announced);
     screen.say(&format!("{} {warning}", screen.paint.yellow("warning:")));
+    executed::advice(settings).into_iter().for_each(|advice| screen.talk(advice));
 }
 
 fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String {

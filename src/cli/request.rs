@@ -49,6 +49,12 @@ impl Wanted {
         self.method.as_ref().map_or(self.body.is_none(), Method::is_safe)
     }
 
+    /// Returns whether `{key}` stands somewhere.
+    pub fn has_key_place(&self) -> bool {
+        let texts = self.headers.iter().map(|(_, value)| value).chain([&self.target]);
+        texts.into_iter().any(|text| text.contains(KEY_PLACE)) || self.body.as_deref().is_some_and(has_key_place)
+    }
+
     /// Returns it with `key` wherever `{key}` stands: in the address, the values of header fields, and the body.
     pub fn keyed(&self, key: &IdempotencyKey) -> Wanted {
         let put = |text: &String| text.replace(KEY_PLACE, key.as_str());
@@ -62,6 +68,11 @@ impl Wanted {
             warnings: self.warnings.clone(),
         }
     }
+}
+
+/// Returns whether `{key}` stands somewhere in a body; it need not be text.
+pub fn has_key_place(body: &[u8]) -> bool {
+    memmem::find(body, KEY_PLACE.as_bytes()).is_some()
 }
 
 /// Returns a body with `key` wherever `{key}` stands; it need not be text.
@@ -391,6 +402,8 @@ mod tests {
         let wanted = read("calibrate", &words("PUT /a/{key}?b={key}"), &x).expect("reads").keyed(&key);
         assert_eq!((&*wanted.target, &*wanted.headers[0].1), ("/a/k-1?b=k-1", "ak-1b"));
         assert_eq!(wanted.body.as_deref(), Some(&b"[\"k-1\",\"k-1\",{}]"[..]));
+        let places = [payload(), x].map(|payload| read("calibrate", &words("PUT /a"), &payload).expect("reads"));
+        assert_eq!(places.map(|wanted| wanted.has_key_place()), [false, true]);
         let odd: Arc<[u8]> = Arc::from(&b"\xff{key}\xfe{key"[..]);
         assert_eq!(&*with_key(&odd, b"k"), b"\xffk\xfe{key");
         let same: Arc<[u8]> = Arc::from(&b"{}"[..]);

@@ -60,8 +60,8 @@ fn each_sample_is_announced_and_is_an_operation_of_its_own() {
     let args = ["calibrate", "-p", "./p.toml", "/orders?token=sk-live-88bb", "--json", body, ALLOWED, "-q"];
     let output = sandbox.abide(&[&args[..], &QUICK].concat()).output().expect("the binary runs");
     let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let warning = "warning: the partner executes each of these 12 POST requests, and no ledger records them: use a sandbox \
-                   account; each has a key of its own in the header X-Idem\n";
+    let warning = "warning: the partner executes each of these 12 POST requests, under a new key in the header X-Idem, and \
+                   no ledger records them: use a sandbox account\n";
     assert!(said.contains(": 12 requests, 1 at a time; ") && said.ends_with(warning), "{said}");
     assert!(text.contains("\n12 requests, recorded nowhere. Executed: 12 confirmed\n"), "{text}");
     assert!(!format!("{text}{said}").contains("sk-live"), "{text}{said}");
@@ -100,7 +100,7 @@ fn keys_stand_where_the_profile_says_and_where_the_request_names_them() {
     for (place, path, body, warned) in [
         ("in = 'query'\nheader = 'rid'", "/orders", "{}", "in the query parameter rid"),
         ("in = 'body'", "/orders", "{\"id\":\"{key}\"}", "in the body"),
-        ("header = ''", "/orders/{key}", "{}", "the profile sends no key with them"),
+        ("header = ''", "/orders/{key}", "{}", "without a key, which the profile does not send"),
     ] {
         let (sandbox, host) = (Sandbox::new(), Host::start(created()));
         let profile = format!("version = 1\nbase_url = '{}'\n[idempotency]\n{place}\n", host.url(""));
@@ -194,7 +194,7 @@ fn what_cannot_be_told_apart_or_accounted_for_is_refused() {
 /// Begins a run against a partner that is played by the test, and returns it when it has said what it does.
 fn begun(sandbox: &Sandbox) -> (Child, BufReader<ChildStderr>, TcpListener) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    let url = format!("http://{}/a", listener.local_addr().expect("bound"));
+    let url = format!("http://{}/a/{{key}}", listener.local_addr().expect("bound"));
     let args = ["calibrate", "POST", &url, ALLOWED, "--closed", "--timeout", "10s"];
     let mut run = sandbox.abide(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the binary runs");
     let mut stderr = BufReader::new(run.stderr.take().expect("piped"));
@@ -263,6 +263,15 @@ fn the_plan_is_said_before_the_warning() {
     let said = String::from_utf8_lossy(&output.stderr);
     insta::with_settings!({filters => filters()}, { assert_snapshot!(said, @"
     DELETE http://127.0.0.1:[PORT]/a/{key}: 1 request, one each 500ms, until 10:00:01 (500ms); at most 120 under way; each is given up after 1m; seed 7; nothing is recorded
-    warning: the partner executes this DELETE request, and no ledger records it: use a sandbox account; each has a key of its own in the header Idempotency-Key
+    warning: the partner executes this DELETE request, under a new key in the header Idempotency-Key, and no ledger records it: use a sandbox account
     "); });
+}
+
+#[test]
+fn samples_that_differ_by_their_keys_alone_are_said_to() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(created()));
+    let said =
+        |body: &str| sandbox.run(&[&["calibrate", &host.url("/a"), "--json", body, ALLOWED], &QUICK[..]].concat());
+    assert!(said("{}").contains("all of them say the same: write {key} where"));
+    assert!(!said("[\"{key}\"]").contains("say the same"));
 }

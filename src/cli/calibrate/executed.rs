@@ -3,7 +3,7 @@
 
 use super::super::exit::Failure;
 use super::super::plan::uncomposed;
-use super::super::request::{self, KEY_PLACE, Wanted};
+use super::super::request::{self, Wanted};
 use super::settings::Settings;
 use abide::engine::moment::Timestamp;
 use abide::engine::operation::{IdempotencyKey, Method, Operation, Request};
@@ -11,7 +11,6 @@ use abide::engine::policy::{KeyPlace, Policy};
 use abide::measure::sampler::Plan;
 use abide::profile::Profile;
 use abide::profile::compose::{ComposeError, Composed, compose};
-use memchr::memmem;
 
 /// What makes the request of a sample, under any key.
 #[derive(Clone, Debug)]
@@ -87,8 +86,7 @@ pub fn check(request: &Request, wanted: &Wanted, policy: &Policy, is_long: bool)
             "--from-ledger measures what is sent anyway; --rate 12/h --duration 24h spreads requests in one go",
         ));
     }
-    let body = wanted.body.as_deref().unwrap_or_default();
-    let has_place = memmem::find(body, KEY_PLACE.as_bytes()).is_some();
+    let has_place = wanted.body.as_deref().is_some_and(request::has_key_place);
     if policy.idempotency.place == KeyPlace::Body && !has_place {
         let refusal = "the profile says that the key is part of the body, and each sample needs one of its own";
         return Err(Failure::usage(refusal).hint("write {key} where it stands: --json '{\"id\":\"{key}\"}'"));
@@ -101,16 +99,24 @@ pub fn warning(settings: &Settings) -> Option<String> {
     settings.recipe.as_ref()?;
     let Settings { plan, subject, .. } = settings;
     let method = &subject.policy.method;
-    let these = match plan.samples {
-        Some(1) => format!("this {method} request, and no ledger records it"),
-        Some(samples) => format!("each of these {samples} {method} requests, and no ledger records them"),
-        None => format!("each of these {method} requests, and no ledger records them"),
+    let (these, them) = match plan.samples {
+        Some(1) => (format!("this {method} request"), "it"),
+        Some(samples) => (format!("each of these {samples} {method} requests"), "them"),
+        None => (format!("each of these {method} requests"), "them"),
     };
-    let place = match &subject.policy.idempotency.place {
-        KeyPlace::Header(Some(name)) => format!("each has a key of its own in the header {name}"),
-        KeyPlace::Header(None) => "the profile sends no key with them".into(),
-        KeyPlace::Query(name) => format!("each has a key of its own in the query parameter {name}"),
-        KeyPlace::Body => "each has a key of its own in the body".into(),
+    let key = match &subject.policy.idempotency.place {
+        KeyPlace::Header(Some(name)) => format!("under a new key in the header {name}"),
+        KeyPlace::Header(None) => "without a key, which the profile does not send".into(),
+        KeyPlace::Query(name) => format!("under a new key in the query parameter {name}"),
+        KeyPlace::Body => "under a new key in the body".into(),
     };
-    Some(format!("the partner executes {these}: use a sandbox account; {place}"))
+    Some(format!("the partner executes {these}, {key}, and no ledger records {them}: use a sandbox account"))
+}
+
+/// Returns what helps where the partner takes the same twice for once; `None` where the samples differ by their keys.
+pub fn advice(settings: &Settings) -> Option<&'static str> {
+    let recipe = settings.recipe.as_ref()?;
+    let words = "all of them say the same: write {key} where the partner wants something new each time, as in \
+                 --json '{\"ref\":\"{key}\"}'";
+    (settings.plan.samples != Some(1) && !recipe.wanted.has_key_place()).then_some(words)
 }

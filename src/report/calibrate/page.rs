@@ -108,7 +108,7 @@ fn taken(plan: &Planned) -> String {
             _ => "each request waited for the one before".to_owned(),
         }),
         plan.samples.map(|samples| format!("at most {samples} requests")),
-        plan.executed.as_ref().map(|method| format!("the partner executed each {method}")),
+        plan.executed.as_ref().map(|method| format!("each a {method} that the partner may execute")),
         plan.rate_per_s.map(|rate| format!("{} a second", text::short(rate))),
         plan.duration_ms.map(|ms| format!("for {}", duration(ms))),
         plan.timeout_ms.map(|ms| format!("each given up after {}", duration(ms))),
