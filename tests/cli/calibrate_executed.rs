@@ -1,7 +1,8 @@
 //! `abide calibrate --allow-unsafe-method`: samples that the partner executes.
 
 use crate::sandbox::{Host, Sandbox, filters};
-use abide::rehearse::partner::{Act, Reply, Script, Turn};
+use crate::secure::{ISSUER, Lane};
+use abide::rehearse::partner::{Act, Fault, Reply, Script, Turn};
 use insta::assert_snapshot;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -274,4 +275,45 @@ fn samples_that_differ_by_their_keys_alone_are_said_to() {
         |body: &str| sandbox.run(&[&["calibrate", &host.url("/a"), "--json", body, ALLOWED], &QUICK[..]].concat());
     assert!(said("{}").contains("all of them say the same: write {key} where"));
     assert!(!said("[\"{key}\"]").contains("say the same"));
+}
+
+#[test]
+fn no_fault_makes_the_account_false() {
+    for fault in [
+        Fault::Fine,
+        Fault::ExecutedThenSilent,
+        Fault::ExecutedThenCut,
+        Fault::AcceptRst,
+        Fault::ReadThenRst,
+        Fault::CutBody,
+        Fault::Html200,
+    ] {
+        let (sandbox, host) = (Sandbox::new(), Host::secure(fault.script(), Lane::honest()));
+        sandbox.write("ca.pem", &ISSUER.pem());
+        let args = [
+            &*host.url("/a"),
+            "--json",
+            "{}",
+            "--cacert",
+            "ca.pem",
+            "--closed",
+            "--jobs",
+            "5",
+            "--samples",
+            "5",
+            "--timeout",
+            "400ms",
+        ];
+        let (_, found) = measured(&sandbox, &args);
+        let count = |name: &str| found["executions"][name].as_u64().expect("a number");
+        let (certain, perhaps) = (count("confirmed") + count("accepted"), count("in_doubt"));
+        let executed = u64::from(host.seen().executions);
+        assert_eq!(count("requests"), 5, "{fault:?}: {found}");
+        assert!(
+            (certain..=certain + perhaps).contains(&executed),
+            "{fault:?}: {executed} executed, {}",
+            found["executions"]
+        );
+        assert!(count("unanswered") <= perhaps, "{fault:?}: {}", found["executions"]);
+    }
 }
