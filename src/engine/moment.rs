@@ -87,12 +87,30 @@ impl Timestamp {
     }
 }
 
+/// The length of a time as it is written.
+const WRITTEN: usize = "2026-11-30T10:03:19.123Z".len();
+
+/// Writes a time, without the formatter: a ledger has several on each line.
+fn written(at: Timestamp, text: &mut [u8; WRITTEN]) -> &str {
+    let (year, month, day) = civil_from_days(at.0.div_euclid(DAY_MS));
+    let ms = at.0.rem_euclid(DAY_MS);
+    let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
+    *text = *b"0000-00-00T00:00:00.000Z";
+    let parts = [(year, 4), (month, 7), (day, 10), (hour, 13), (minute, 16), (second, 19), (ms % 1_000, 23)];
+    for (number, end) in parts {
+        let (mut left, mut at) = (number, end);
+        while left > 0 {
+            at -= 1;
+            text[at] = b'0' + (left % 10) as u8;
+            left /= 10;
+        }
+    }
+    std::str::from_utf8(text).expect("digits and marks are ASCII")
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (year, month, day) = civil_from_days(self.0.div_euclid(DAY_MS));
-        let ms = self.0.rem_euclid(DAY_MS);
-        let (hour, minute, second) = (ms / 3_600_000, ms / 60_000 % 60, ms / 1_000 % 60);
-        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{:03}Z", ms % 1_000)
+        f.write_str(written(*self, &mut [0; WRITTEN]))
     }
 }
 
@@ -119,13 +137,7 @@ impl FromStr for Timestamp {
         if !shaped || !text.is_ascii() {
             return Err(NotATimestamp);
         }
-        let number = |from: usize, to: usize| -> Result<i64, NotATimestamp> {
-            let digits = &text[from..to];
-            if !digits.bytes().all(|b| b.is_ascii_digit()) {
-                return Err(NotATimestamp);
-            }
-            digits.parse().map_err(|_| NotATimestamp)
-        };
+        let number = |from: usize, to: usize| number(&bytes[from..to]);
         let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
         let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
         let fraction_ms = fraction_ms(text[19..].strip_suffix('Z').ok_or(NotATimestamp)?)?;
@@ -142,11 +154,19 @@ fn fraction_ms(text: &str) -> Result<i64, NotATimestamp> {
     let Some(digits) = text.strip_prefix('.') else {
         return if text.is_empty() { Ok(0) } else { Err(NotATimestamp) };
     };
-    if digits.is_empty() || digits.len() > 9 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+    if !(1..=9).contains(&digits.len()) {
         return Err(NotATimestamp);
     }
-    let thousandths: String = digits.chars().chain("000".chars()).take(3).collect();
-    thousandths.parse().map_err(|_| NotATimestamp)
+    let nanoseconds = number(digits.as_bytes())? * 10_i64.pow(9 - digits.len() as u32);
+    Ok(nanoseconds / 1_000_000)
+}
+
+/// Reads up to nine digits.
+fn number(digits: &[u8]) -> Result<i64, NotATimestamp> {
+    digits.iter().try_fold(0, |number, digit| match digit {
+        b'0'..=b'9' => Ok(number * 10 + i64::from(digit - b'0')),
+        _ => Err(NotATimestamp),
+    })
 }
 
 /// Returns (year, month, day) of a day counted from 1970-01-01 in the Gregorian calendar.
@@ -176,7 +196,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
 
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        serializer.serialize_str(written(*self, &mut [0; WRITTEN]))
     }
 }
 
@@ -228,6 +248,29 @@ mod tests {
         for (ms, text) in cases {
             assert_eq!(Timestamp(ms).to_string(), text);
             assert_eq!(text.parse(), Ok(Timestamp(ms)));
+        }
+    }
+
+    #[test]
+    fn more_or_fewer_digits_of_a_second_are_cut_or_filled() {
+        let parts = [
+            ("", 0),
+            (".1", 100),
+            (".12", 120),
+            (".1239", 123),
+            (".001999999", 1),
+            (".999999999", 999),
+            (".000000001", 0),
+        ];
+        for (fraction, ms) in parts {
+            assert_eq!(format!("1970-01-01T00:00:01{fraction}Z").parse(), Ok(Timestamp(1_000 + ms)), "{fraction}");
+        }
+        for fraction in [".", ".1234567890", ".12a", ".-12", ".+1"] {
+            assert_eq!(
+                format!("1970-01-01T00:00:01{fraction}Z").parse::<Timestamp>(),
+                Err(NotATimestamp),
+                "{fraction}"
+            );
         }
     }
 
