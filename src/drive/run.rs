@@ -281,8 +281,8 @@ impl<C: Claim, T: Transport, K: Clock, E: Entropy, O: Observer> Runner<'_, C, T,
 
     /// Returns whether a redirect has led to another origin: also where a later one leads back, at its word.
     fn has_crossed(&self) -> bool {
-        let own = location::origin(self.operation.request.url.sent.expose());
-        self.trail.iter().any(|hop| location::origin(hop) != own)
+        let own = || location::origin(self.operation.request.url.sent.expose());
+        self.trail.iter().any(|hop| location::origin(hop) != own())
     }
 
     fn expired(&self, now: Now) -> bool {

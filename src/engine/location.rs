@@ -112,7 +112,8 @@ fn has_scheme(text: &str) -> bool {
 
 /// Returns (scheme, authority, rest from the path on) of an absolute http(s) URL.
 fn split(url: &str) -> Option<(Scheme, &str, &str)> {
-    let (name, rest) = url.split_once("://")?;
+    let (name, rest) = url.split_once(':')?;
+    let rest = rest.strip_prefix("//")?;
     let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|scheme| name.eq_ignore_ascii_case(scheme.name()))?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     Some((scheme, &rest[..end], &rest[end..]))

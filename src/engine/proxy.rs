@@ -268,6 +268,9 @@ impl Proxies {
     /// # Errors
     /// What should name the proxy for this URL does not.
     pub fn of(&self, url: &str) -> Result<Option<&Named>, Misnamed> {
+        if self.http.is_none() && self.https.is_none() {
+            return Ok(None);
+        }
         let Some(origin) = location::origin(url) else { return Ok(None) };
         let slot = if origin.scheme == location::Scheme::Https { &self.https } else { &self.http };
         let host = origin.host.to_ascii_lowercase();
