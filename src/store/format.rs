@@ -277,7 +277,8 @@ pub fn envelope(line: &[u8]) -> Option<Envelope<'_>> {
 
 fn leading_number(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    str::from_utf8(&text[..digits]).ok()?.parse().ok()
+    let add = |number: u64, digit: &u8| number.checked_mul(10)?.checked_add(u64::from(digit - b'0'));
+    text[..digits].iter().try_fold(0, add).filter(|_| digits > 0)
 }
 
 /// Reads the first line of a file, without its line break.
@@ -329,17 +330,19 @@ pub fn fact(line: &[u8]) -> Option<(IdempotencyKey, Recorded)> {
         at: Timestamp,
     }
     let envelope = envelope(line)?;
-    let parsed = || serde_json::from_slice::<Frame>(line).ok().map(|frame| (frame.k, frame.at));
+    // Checked once, and not by the parser at each text.
+    let text = str::from_utf8(line).ok()?;
+    let parsed = || serde_json::from_str::<Frame>(text).ok().map(|frame| (frame.k, frame.at));
     let (k, at) = Head::read(line).and_then(Head::frame).or_else(parsed)?;
     let fact = match envelope.t {
-        "opened" => Fact::Opened(serde_json::from_slice::<OpenedLine<'_>>(line).ok()?.into_fact()?.into()),
-        "started" => Fact::Started(serde_json::from_slice(line).ok()?),
-        "finished" => Fact::Finished(Arc::new(serde_json::from_slice(line).ok()?)),
-        "asked" => Fact::Asked(serde_json::from_slice(line).ok()?),
-        "waiting" => Fact::Waiting(serde_json::from_slice(line).ok()?),
-        "settled" => Fact::Settled(Arc::new(SettledLine::read(line)?)),
-        "reopened" => Fact::Reopened(Arc::new(serde_json::from_slice(line).ok()?)),
-        "resolved" => Fact::Resolved(Arc::new(serde_json::from_slice(line).ok()?)),
+        "opened" => Fact::Opened(serde_json::from_str::<OpenedLine<'_>>(text).ok()?.into_fact()?.into()),
+        "started" => Fact::Started(serde_json::from_str(text).ok()?),
+        "finished" => Fact::Finished(Arc::new(serde_json::from_str(text).ok()?)),
+        "asked" => Fact::Asked(serde_json::from_str(text).ok()?),
+        "waiting" => Fact::Waiting(serde_json::from_str(text).ok()?),
+        "settled" => Fact::Settled(Arc::new(SettledLine::read(text)?)),
+        "reopened" => Fact::Reopened(Arc::new(serde_json::from_str(text).ok()?)),
+        "resolved" => Fact::Resolved(Arc::new(serde_json::from_str(text).ok()?)),
         _ => return None,
     };
     Some((k, Recorded { n: envelope.n?, at, steady: None, fact }))

@@ -189,8 +189,8 @@ pub struct SettledLine {
 
 impl SettledLine {
     /// Reads the fact; `None` where something is missing.
-    pub fn read(line: &[u8]) -> Option<Settled> {
-        let settled: SettledLine = serde_json::from_slice(line).ok()?;
+    pub fn read(line: &str) -> Option<Settled> {
+        let settled: SettledLine = serde_json::from_str(line).ok()?;
         let last = match settled.a {
             Some(a) => Some(Arc::new(Finished {
                 a,

@@ -298,3 +298,19 @@ fn a_line_says_which_claims_were_forgotten() {
     }
     assert_eq!(forgotten(b"{\"t\":\"forgotten\",\"n\":9}"), None);
 }
+
+#[test]
+fn a_number_that_no_line_can_have_is_none() {
+    let max = u64::MAX.to_string();
+    let cases: [(&str, Option<u64>); 6] = [
+        ("0,", Some(0)),
+        ("007", Some(7)),
+        (&max, Some(u64::MAX)),
+        ("18446744073709551616", None),
+        ("", None),
+        ("-1", None),
+    ];
+    for (text, number) in cases {
+        assert_eq!(leading_number(text.as_bytes()), number, "{text}");
+    }
+}
