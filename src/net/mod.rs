@@ -26,13 +26,14 @@ use crate::drive::{Call, Permit, Question, Transport};
 use crate::engine::deadline::Limits;
 use crate::engine::exchange::{Exchange, Fault, Limit, Stage, Via, Way};
 use crate::engine::proxy::{Proxies, Proxy, Scheme};
-use crate::engine::secret::Mask;
+use crate::engine::secret::{Mask, Secret};
 use attempt::{Carried, carry, micros};
 use clock::Wall;
 use fault::Failure;
 use line::{Line, Target, Through};
 use request::{Outgoing, Place, parse_url, place};
 use reqwest::Url;
+use std::fmt;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -64,18 +65,42 @@ pub struct Wire {
     line: Option<Line>,
     /// How long the last lookup took, until an exchange takes it along.
     looked_up: Option<Duration>,
+    /// The URL that was parsed last: the lookup and the exchange of an attempt need the same one.
+    parsed: Option<Parsed>,
+}
+
+/// A URL and the text that it was read from.
+struct Parsed {
+    text: Secret,
+    url: Url,
+}
+
+impl fmt::Debug for Parsed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.text.fmt(f)
+    }
 }
 
 impl Wire {
     /// Returns a transport. Nothing is opened before the first request, and every attempt opens its own connection.
     pub fn new(settings: WireSettings) -> Wire {
-        Wire { settings, reuse: Reuse::Never, line: None, looked_up: None }
+        Wire { settings, reuse: Reuse::Never, line: None, looked_up: None, parsed: None }
     }
 
     /// Turns to another operation. Where `reuse` allows it, its requests may travel on a connection that is still
     /// open; with [`Reuse::Never`] none of them does, and none is left open for the operation after it.
     pub fn serve(&mut self, settings: WireSettings, reuse: Reuse) {
-        *self = Wire { settings, reuse, line: self.line.take(), looked_up: None };
+        *self = Wire { settings, reuse, line: self.line.take(), looked_up: None, parsed: self.parsed.take() };
+    }
+
+    /// Parses a URL.
+    fn url(&mut self, text: &str) -> Result<Url, Failure> {
+        if let Some(known) = self.parsed.as_ref().filter(|known| known.text.expose() == text) {
+            return Ok(known.url.clone());
+        }
+        let url = parse_url(text)?;
+        self.parsed = Some(Parsed { text: Secret::new(text), url: url.clone() });
+        Ok(url)
     }
 
     /// Returns what may be dialled for a URL, within `limits.connect`: the proxy, but where names are looked up here
@@ -208,7 +233,7 @@ impl Transport for Wire {
     /// Whoever calls this subtracts the time it took from `limits.connect` and `limits.whole` of the call that follows.
     async fn lookup(&mut self, url: &str, limit: Duration) -> Result<Way, Exchange> {
         let started = Instant::now();
-        let found = match parse_url(url) {
+        let found = match self.url(url) {
             Ok(url) => self.way(&url, lookup_limits(limit)).await,
             Err(failure) => Err(failure),
         };
@@ -220,7 +245,8 @@ impl Transport for Wire {
 
     async fn exchange(&mut self, _: Permit, call: Call<'_>) -> Exchange {
         let started = Instant::now();
-        let trip = match Outgoing::attempt(&call) {
+        let url = self.url(call.hop.unwrap_or(call.operation.request.url.sent.expose()));
+        let trip = match url.and_then(|url| Outgoing::attempt(&call, url)) {
             Ok(outgoing) => self.send(outgoing, call.to, call.limits).await,
             Err(failure) => Trip::none(Carried::nothing_sent(Stage::Connect, failure), call.to),
         };

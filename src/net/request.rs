@@ -45,14 +45,12 @@ pub(super) struct Outgoing {
 }
 
 impl Outgoing {
-    /// Builds one attempt.
+    /// Builds one attempt, which goes to `url`.
     ///
     /// # Errors
     /// The request cannot be written as HTTP.
-    pub fn attempt(call: &Call<'_>) -> Result<Outgoing, Failure> {
-        let operation = call.operation;
-        let request = &operation.request;
-        let url = parse_url(call.hop.unwrap_or(request.url.sent.expose()))?;
+    pub fn attempt(call: &Call<'_>, url: Url) -> Result<Outgoing, Failure> {
+        let request = &call.operation.request;
         if call.crossed {
             let harmless: Vec<Header> = request.headers.iter().filter(|header| crosses(header)).cloned().collect();
             return Outgoing::new(request.method.as_str(), url, fields(&harmless, 0)?, Bytes::new());
@@ -220,7 +218,8 @@ mod tests {
     fn built(operation: &Operation, hop: Option<&str>) -> Result<Outgoing, Failure> {
         let limits =
             Limits { connect: LIMIT, write: LIMIT, read: LIMIT, body: LIMIT, whole: LIMIT, whole_is: Limit::Attempt };
-        Outgoing::attempt(&Call { operation, a: 3, to: None, hop, crossed: false, limits })
+        let url = parse_url(hop.unwrap_or(operation.request.url.sent.expose()))?;
+        Outgoing::attempt(&Call { operation, a: 3, to: None, hop, crossed: false, limits }, url)
     }
 
     fn field<'o>(outgoing: &'o Outgoing, name: &str) -> Option<&'o str> {
@@ -287,7 +286,8 @@ mod tests {
             Limits { connect: LIMIT, write: LIMIT, read: LIMIT, body: LIMIT, whole: LIMIT, whole_is: Limit::Attempt };
         let hop = Some("http://b.example/");
         let call = Call { operation: &operation, a: 1, to: None, hop, crossed: true, limits };
-        let Ok(outgoing) = Outgoing::attempt(&call) else { panic!("it can be built") };
+        let url = parse_url("http://b.example/").unwrap_or_else(|_| panic!("a URL"));
+        let Ok(outgoing) = Outgoing::attempt(&call, url) else { panic!("it can be built") };
         let mut names: Vec<&str> = outgoing.request.headers().keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["accept-language", "user-agent"]);
