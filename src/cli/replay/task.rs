@@ -77,6 +77,13 @@ impl Job {
 /// What says whom to trust and what to show: a profile, and the files that flags named.
 type TlsSources = (Option<PathBuf>, Option<Box<TlsPaths>>);
 
+/// How a partner is reached.
+#[derive(Clone, Debug)]
+struct Road {
+    way: Way,
+    tls: Tls,
+}
+
 /// Plans the operations of one replay.
 #[derive(Debug)]
 pub struct Planner<'a> {
@@ -84,7 +91,7 @@ pub struct Planner<'a> {
     chosen: &'a Chosen,
     session: &'a Session,
     now: Now,
-    tls: HashMap<TlsSources, Result<Tls, String>>,
+    roads: HashMap<TlsSources, Result<Road, String>>,
     profiles: HashMap<Box<str>, Result<Rc<Profile>, String>>,
     controls: HashMap<PartnerName, Option<Control>>,
 }
@@ -92,8 +99,8 @@ pub struct Planner<'a> {
 impl<'a> Planner<'a> {
     /// Returns a planner of what is to be done at `now`.
     pub fn new(settings: &'a Settings<'a>, chosen: &'a Chosen, session: &'a Session, now: Now) -> Planner<'a> {
-        let (tls, profiles, controls) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Planner { settings, chosen, session, now, tls, profiles, controls }
+        let (roads, profiles, controls) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Planner { settings, chosen, session, now, roads, profiles, controls }
     }
 
     /// Returns what is done with an operation.
@@ -141,23 +148,25 @@ impl<'a> Planner<'a> {
             }
             (Err(error), _) => return Err(error.to_string()),
         };
-        let way = Way::read(self.settings.args.proxy.as_deref(), profile.as_deref())
-            .map_err(|failure| failure.error.to_string())?;
+        let Road { way, tls } = self.road(opened, profile.as_deref())?;
         way.to(operation.request.url.sent.expose()).map_err(|failure| failure.error.to_string())?;
         let policy = self.in_batch(policy, member);
-        let tls = self.tls(opened, profile.as_deref())?;
         Ok(Job { policy, profile, proxies: way.proxies, tls, first: String::new(), operation, data })
     }
 
-    /// Returns whom to trust and what to show: the files named at the first send, or those of a profile named now.
-    fn tls(&mut self, opened: &Opened, profile: Option<&Profile>) -> Result<Tls, String> {
+    /// Returns the proxies, and whom to trust and what to show: the files named at the first send, or those of a profile
+    /// named now.
+    fn road(&mut self, opened: &Opened, profile: Option<&Profile>) -> Result<Road, String> {
         let first = if self.settings.profile.is_some() { First::Profile } else { First::Flags };
         let read = || {
+            let way = Way::read(self.settings.args.proxy.as_deref(), profile);
+            let way = way.map_err(|failure| failure.error.to_string())?;
             let tls = trust::of(profile, opened.tls.as_deref(), first, self.session);
             tls.map_err(|failure| format!("{}; put it right, or name a profile with [tls] by -p", failure.error))
+                .map(|tls| Road { way, tls })
         };
         let named = (profile.map(|profile| profile.absolute.clone()), opened.tls.clone());
-        self.tls.entry(named).or_insert_with(read).clone()
+        self.roads.entry(named).or_insert_with(read).clone()
     }
 
     /// Returns the rules as they hold in this replay.
