@@ -243,7 +243,7 @@ fn lines_that_came_meanwhile_are_not_taken_for_what_nobody_was_told_of() {
 }
 
 /// Adds 60 operations, a third of them in doubt.
-fn fill(ledger: &mut Jsonl) {
+pub fn fill(ledger: &mut Jsonl) {
     for at in 0..60 {
         let name = format!("k{at}");
         let (mut held, _) = ours(claim(ledger, &crate::index::padded(&name, &name)));

@@ -10,6 +10,7 @@ mod full;
 mod group;
 mod index;
 mod killed;
+mod known;
 mod long;
 mod person;
 mod suite;
@@ -84,4 +85,11 @@ mod jsonl {
     use crate::file::OnDisk;
 
     conformance! { OnDisk::new() }
+}
+
+mod informed {
+    use crate::file::OnDisk;
+    use crate::known::ReadBefore;
+
+    conformance! { &ReadBefore(OnDisk::new()) }
 }

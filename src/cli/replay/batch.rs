@@ -23,7 +23,7 @@ use abide::engine::secret::Mask;
 use abide::net::chance::Chance;
 use abide::net::clock::SystemClock;
 use abide::net::{Names, Reuse, Tls, Wire, WireSettings};
-use abide::store::jsonl::{Jsonl, JsonlClaim};
+use abide::store::jsonl::{Informed, Jsonl, JsonlClaim};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::cell::RefCell;
@@ -161,7 +161,8 @@ impl Batch<'_> {
         let overall = job.policy.timeouts.overall;
         let deadline = Deadline::of_run(now.steady, self.end.map_or(overall, |end| overall.min(end.since(now.steady))));
         let wish = self.wish(member, job, deadline, now);
-        let claimed = drive::claim(&mut hands.ledger, &wish, &mut hands.clock, Patience::None).await;
+        let mut ledger = Informed { ledger: &mut hands.ledger, found: &member.found };
+        let claimed = drive::claim(&mut ledger, &wish, &mut hands.clock, Patience::None).await;
         Ok(match claimed.map_err(|error| Failure::of_store(&error))? {
             Claimed::Ours(claim, history) => {
                 let operation = job.operation(claim.body().await.map_err(|error| Failure::of_store(&error))?);

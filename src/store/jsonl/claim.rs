@@ -4,8 +4,10 @@ use super::blobs::{self, Kept};
 use super::core::{Core, State};
 use super::group::{Before, Done};
 use super::lookup::{Operation, Trouble};
-use crate::drive::{Claim, Claimed, Durability, EntryRule, Wish};
-use crate::engine::entry::{Entry, Known, Standing, continues_without_key, enter, is_ended, owner};
+use super::reader::Found;
+use super::wanted::{OnFile, Wanted, wanted};
+use crate::drive::{Claim, Claimed, Durability, Wish};
+use crate::engine::entry::{Entry, Known, enter, owner};
 use crate::engine::facts::{Fact, History, Opened, Recorded, Reopened, Settled, StoredBody};
 use crate::engine::moment::Now;
 use crate::engine::operation::{IdempotencyKey, PartnerName};
@@ -50,20 +52,18 @@ struct Places {
     replaced: u64,
 }
 
-/// What the ledger has under a key.
-pub struct OnFile {
-    /// Its lines.
-    pub operation: Operation,
-    /// What is known of its newest run.
-    pub standing: Standing,
-}
-
-/// Claims a key.
-pub async fn claim(core: &Arc<Core>, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
+/// Claims a key. What a reader has `found` of it is not read again.
+pub async fn claim(
+    core: &Arc<Core>,
+    wish: &Wish,
+    found: Option<&Found>,
+    now: Now,
+) -> Result<Claimed<JsonlClaim>, StoreError> {
     let mut kept: Option<Kept> = None;
     for _ in 0..=KEEP_TRIES {
-        let (ours, wished, body) = (core.clone(), wish.clone(), kept.take());
-        let taken = core.locked(move |_, state| take(&ours, state, &wished, body.as_ref(), now)).await?;
+        let (ours, wished, body, found) = (core.clone(), wish.clone(), kept.take(), found.cloned());
+        let taken =
+            core.locked(move |_, state| take(&ours, state, (&wished, found.as_ref()), body.as_ref(), now)).await?;
         if let Some(claimed) = taken {
             return Ok(claimed);
         }
@@ -98,14 +98,14 @@ fn opening(wish: &Wish, kept: Option<&Kept>) -> Option<Arc<Opened>> {
 fn take(
     core: &Arc<Core>,
     state: &mut State,
-    wish: &Wish,
+    (wish, found): (&Wish, Option<&Found>),
     kept: Option<&Kept>,
     now: Now,
 ) -> Result<Done<Option<Claimed<JsonlClaim>>>, Trouble> {
     core.catch_up(state, now.wall)?;
     core.check(state)?;
     let plain = |value| Ok(Done { value: Some(value), before: Before::Nothing });
-    let found = match wanted(core, state, wish)? {
+    let found = match wanted(core, state, wish, found)? {
         Wanted::There(found) => found,
         Wanted::Lost(n) => return Err(StoreError::Lost { key: wish.key.clone(), n }.into()),
         Wanted::Absent if !wish.entry.opens() => return plain(Claimed::Unknown(wish.key.clone())),
@@ -143,55 +143,6 @@ fn take(
             plain(Claimed::Busy(key, owner))
         }
     }
-}
-
-/// What a wish is about.
-enum Wanted {
-    There(Box<OnFile>),
-    /// Only the claim that used the key is known.
-    Lost(u64),
-    Absent,
-}
-
-/// Finds the operation that the wish is about: by its key, or for a send without one by its payload, newest first.
-fn wanted(core: &Core, state: &State, wish: &Wish) -> Result<Wanted, Trouble> {
-    let Opened { partner, fp, .. } = &*wish.opened;
-    if wish.entry == EntryRule::Keyless {
-        let mut same = Vec::new();
-        for named in state.journal.undecided(Some((partner, fp)))? {
-            let found = state.journal.find_one(partner, &named.key)?;
-            same.extend(found.filter(|found| found.history.opened().fp == *fp));
-        }
-        // A line of an older claim may stand behind a newer claim: only the numbers tell which one is the newest.
-        Operation::newest_first(&mut same);
-        for operation in same {
-            let found = on_file(core, state, operation)?;
-            if continues_without_key(Known { history: &found.operation.history, standing: found.standing }) {
-                return Ok(Wanted::There(Box::new(found)));
-            }
-        }
-    }
-    let mut lookup = state.journal.find(&wish.key, Some(partner))?;
-    Ok(match (lookup.operations.pop(), lookup.lost(Some(partner))) {
-        (Some(operation), _) => Wanted::There(Box::new(on_file(core, state, operation)?)),
-        (None, Some(n)) => Wanted::Lost(n),
-        (None, None) => Wanted::Absent,
-    })
-}
-
-/// Asks the lock whether an operation's owner lives. The append lock is held.
-pub fn on_file(core: &Core, state: &State, operation: Operation) -> Result<OnFile, StoreError> {
-    let Operation { newest, history, .. } = &operation;
-    let standing = if is_ended(history) {
-        Standing::Settled
-    } else if core.locks().lives(*newest)? {
-        Standing::Live
-    } else if *newest > state.from && owner(history).is_some_and(|owner| core.is_this_boot(&owner.boot)) {
-        Standing::DeadSameBoot
-    } else {
-        Standing::DeadElsewhere
-    };
-    Ok(OnFile { operation, standing })
 }
 
 /// A run that is to begin.

@@ -17,6 +17,7 @@ mod finding;
 mod group;
 mod index;
 mod journal;
+mod known;
 mod locks;
 mod lookup;
 mod operations;
@@ -32,6 +33,7 @@ mod syncs;
 mod traces;
 mod upkeep;
 mod waits;
+mod wanted;
 
 pub use accept::{Accepted, accept_loss};
 pub use check::verify;
@@ -41,6 +43,7 @@ pub use compact::{
 };
 pub use finding::{Finding, Kind, Remedy, Verified};
 pub use index::Effort;
+pub use known::Informed;
 pub use reader::{Found, Reader};
 pub use repair::{Repaired, repair};
 
@@ -115,7 +118,7 @@ impl Ledger for Jsonl {
     type Error = StoreError;
 
     async fn claim(&mut self, wish: &Wish, now: Now) -> Result<Claimed<JsonlClaim>, StoreError> {
-        claim::claim(&self.core, wish, now).await
+        claim::claim(&self.core, wish, None, now).await
     }
 
     async fn resolve(&mut self, key: &IdempotencyKey, resolved: &Resolved, now: Now) -> Result<Resolving, StoreError> {

@@ -5,6 +5,7 @@ use super::Options;
 use super::damage::Damage;
 use super::disk::{Disk, stat_of};
 use super::journal::{Journal, Reading};
+use super::known::{Extent, Traced};
 use super::locks::Locks;
 use super::lookup::{Operation, Trouble};
 use super::operations::Operations;
@@ -35,6 +36,8 @@ pub struct Reader {
     whole: OnceLock<Journal>,
     /// All operations, where somebody asks for them.
     all: OnceLock<Operations>,
+    /// How far the file was read, also where more of it was read later; `None` for a blank one.
+    extent: Option<Arc<Extent>>,
     record: Option<Record>,
     locks: Option<Locks>,
     place: Place,
@@ -47,8 +50,8 @@ pub struct Reader {
     warnings: Mutex<Vec<Warning>>,
 }
 
-/// One operation.
-#[derive(Clone, Debug, PartialEq)]
+/// One operation. Two are the same where they say the same, wherever that was read.
+#[derive(Clone, Debug)]
 pub struct Found {
     /// Its partner.
     pub partner: PartnerName,
@@ -58,6 +61,15 @@ pub struct Found {
     pub history: History,
     /// What is known of its newest run.
     pub standing: Standing,
+    /// Where it was read.
+    pub(super) traced: Traced,
+}
+
+impl PartialEq for Found {
+    fn eq(&self, other: &Found) -> bool {
+        let Found { partner, key, history, standing, traced: _ } = self;
+        *partner == other.partner && *key == other.key && *history == other.history && *standing == other.standing
+    }
 }
 
 impl Reader {
@@ -75,6 +87,7 @@ impl Reader {
             journal: None,
             whole: OnceLock::new(),
             all: OnceLock::new(),
+            extent: None,
             record: None,
             locks,
             place: place.clone(),
@@ -101,6 +114,7 @@ impl Reader {
             (None, Some(_)) => journal.newest_n(),
             (None, None) => 0,
         };
+        reader.extent = Some(Arc::new(Extent::of(&journal)));
         reader.journal = Some(journal);
         reader.warnings = Mutex::new(warnings);
         Ok(reader)
@@ -156,7 +170,9 @@ impl Reader {
                 .history(row, &**journal.disk())
                 .map_err(|span| journal.bad_line(span.offset, "the line is not what was written"));
             let row = all.row(row);
-            let found = history.and_then(|history| self.stands(&row.partner, &row.key, history, row.newest));
+            let whose = (&row.partner, &row.key);
+            let opened_at = row.spans[0].offset;
+            let found = history.and_then(|history| self.stands(whose, history, row.newest, opened_at));
             self.or_warn(found)
         }))
     }
@@ -227,16 +243,16 @@ impl Reader {
     }
 
     fn found(&self, operation: Operation) -> Result<Found, StoreError> {
-        let Operation { partner, key, history, newest, .. } = operation;
-        self.stands(&partner, &key, history, newest)
+        let Operation { partner, key, history, newest, opened_at, .. } = operation;
+        self.stands((&partner, &key), history, newest, opened_at)
     }
 
     fn stands(
         &self,
-        partner: &PartnerName,
-        key: &IdempotencyKey,
+        (partner, key): (&PartnerName, &IdempotencyKey),
         history: History,
         newest: u64,
+        opened_at: u64,
     ) -> Result<Found, StoreError> {
         let same_boot =
             || owner(&history).is_some_and(|owner| !owner.boot.is_empty() && owner.boot == self.options.boot);
@@ -251,7 +267,9 @@ impl Reader {
         } else {
             Standing::DeadElsewhere
         };
-        Ok(Found { partner: partner.clone(), key: key.clone(), history, standing })
+        let extent = self.extent.clone().expect("nothing is found in a blank file");
+        let traced = Traced { extent, opened_at };
+        Ok(Found { partner: partner.clone(), key: key.clone(), history, standing, traced })
     }
 
     /// Reads an operation again whose owner is gone, if somebody has written since: he may have ended it before. What he

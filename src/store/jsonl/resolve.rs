@@ -1,9 +1,10 @@
 //! What a person decided: a claim that ends with its own line.
 
-use super::claim::{on_file, write};
+use super::claim::write;
 use super::core::{Core, State};
 use super::group::{Before, Done};
 use super::lookup::Trouble;
+use super::wanted::on_file;
 use crate::drive::Resolving;
 use crate::engine::entry::{Known, owner};
 use crate::engine::facts::{Fact, Resolved};

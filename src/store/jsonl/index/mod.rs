@@ -151,6 +151,12 @@ impl Index {
             || self.tail.with_key(hash).take_while(is_later).any(|segment| segment.kind.is(Kind::CLAIM))
     }
 
+    /// Returns whether a line with a key, by its hash, may end behind `at`.
+    pub fn may_have_behind(&self, hash: u64, at: u64) -> Result<bool, Damaged> {
+        let is_later = self.tail.with_key(hash).any(|segment| segment.end > at);
+        Ok(is_later || (at < self.tail.from() && self.covered(hash)?.iter().any(|spot| spot.end > at)))
+    }
+
     /// Returns what runs have as undecided and nothing newer contradicts.
     fn listed(&self) -> Result<Vec<u64>, Damaged> {
         let mut newer: HashSet<u64> = self.tail.tracked().map(|(operation, _)| operation).collect();
