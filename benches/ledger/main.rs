@@ -2,12 +2,12 @@
 //!
 //! `cargo bench --bench ledger` prints one table: whole `send` processes against ledgers of growing length, in turn;
 //! claims and outcomes per second of many tasks and of many processes, beside plain appends of the same bytes; a replay
-//! of failed operations beside `xargs curl` and `wrk` on the same nginx; listing, rebuilding the index, verifying.
+//! of failed operations beside `xargs curl`, `oha` and `wrk` on the same nginx; listing, rebuilding the index, verifying.
 //!
 //! `cargo bench --bench ledger -- length`, `rates` or `replay` measures only that part.
 //! `ABIDE_BENCH_OPERATIONS` names the lengths (default `10000,1000000`; five million take 5 GB of disk),
 //! `ABIDE_BENCH_PAIRS` how often each is sent to (default 100), `ABIDE_BENCH_REPLAYED` how many operations are replayed
-//! (default 10000). nginx, wrk, xargs and curl are used where they are installed; what is missing is said.
+//! (default 10000). nginx, oha, wrk, xargs and curl are used where they are installed; what is missing is said.
 
 #[path = "../shared/folder.rs"]
 mod folder;

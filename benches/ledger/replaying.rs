@@ -28,9 +28,13 @@ pub fn replay(abide: &Path, folder: &Path, place: &str) {
         Some(rate) => println!("| the same: xargs -P{AT_A_TIME} curl | | {rate:.0}/s | {:.1} | 20 |", ours / rate),
         None => println!("| the same: xargs -P{AT_A_TIME} curl | | one of them is missing | | 20 |"),
     }
+    match oha(&nginx.url, operations) {
+        Some(rate) => println!("| the same: oha -c{AT_A_TIME} | | {rate:.0}/s | {:.2} | 0.30 |", ours / rate),
+        None => println!("| the same: oha -c{AT_A_TIME} | | oha is missing | | 0.30 |"),
+    }
     match wrk(folder, &nginx.url) {
-        Some(rate) => println!("| the same: wrk -c{AT_A_TIME} | | {rate:.0}/s | {:.2} | 0.30 |", ours / rate),
-        None => println!("| the same: wrk -c{AT_A_TIME} | | wrk is missing | | 0.30 |"),
+        Some(rate) => println!("| the same: wrk -c{AT_A_TIME} | | {rate:.0}/s | {:.2} | |", ours / rate),
+        None => println!("| the same: wrk -c{AT_A_TIME} | | wrk is missing | | |"),
     }
 }
 
@@ -41,10 +45,18 @@ fn replayed(abide: &Path, folder: &Path, url: &str, operations: usize) -> f64 {
     let profile = folder.join("bench.toml");
     std::fs::write(&profile, "version = 1\npartner = \"bench\"\n[idempotency]\nsupported = true\n")
         .expect("our own folder");
-    let mut command = Command::new(abide);
+    let abide = || {
+        let mut command = Command::new(abide);
+        command.env("XDG_STATE_HOME", folder.join("state"));
+        command
+    };
+    // It leaves the ledger as abide leaves one: with an index.
+    let mut first = abide();
+    first.args(["send", "--key", "first", "--key-header", "Idempotency-Key", "--json", BODY, "--ledger"]).arg(&ledger);
+    assert!(quiet(first.args(["POST", url])).status().expect("starts").success());
+    let mut command = abide();
     command.args(["replay", "--jobs", AT_A_TIME, "--older", "--quiet", "--ledger"]).arg(&ledger);
     command.arg("--profile").arg(&profile);
-    command.env("XDG_STATE_HOME", folder.join("state"));
     let began = Instant::now();
     let output = command.stdin(Stdio::null()).output().expect("starts");
     let took = began.elapsed();
@@ -58,6 +70,26 @@ fn curl(url: &str, operations: usize) -> Option<f64> {
         format!("seq \"$1\" | xargs -P{AT_A_TIME} -I{{}} sh -c '{}' sh \"$2\" {{}} \"$3\"", one.replace('\'', "'\\''"));
     let mut command = Command::new("sh");
     command.args(["-c", &script, "sh", &operations.to_string(), url, BODY]);
+    let began = Instant::now();
+    let status = quiet(&mut command).status().ok()?;
+    status.success().then(|| operations as f64 / began.elapsed().as_secs_f64())
+}
+
+/// The whole process, as with the others.
+fn oha(url: &str, operations: usize) -> Option<f64> {
+    let mut command = Command::new("oha");
+    command.args([
+        "--no-tui",
+        "--output-format",
+        "quiet",
+        "-n",
+        &operations.to_string(),
+        "-c",
+        AT_A_TIME,
+        "-m",
+        "POST",
+    ]);
+    command.args(["-H", "Content-Type: application/json", "-H", "Idempotency-Key: order-000000001", "-d", BODY, url]);
     let began = Instant::now();
     let status = quiet(&mut command).status().ok()?;
     status.success().then(|| operations as f64 / began.elapsed().as_secs_f64())
