@@ -95,12 +95,10 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         None => keeper.finish(&tally, session),
     });
     let (plan, is_executed) = (&settings.plan, settings.recipe.is_some());
-    let is_called_off = ended == Ended::Interrupted && !is_executed;
     let seen = tally.seen(plan.pacing()).map_err(uncounted)?;
     let found = Found {
         when: when(&tally, session),
-        // What was called off waited less, in this run or in one that it goes on with.
-        waited: (!is_called_off && long.as_ref().is_none_or(|long| long.done == 0)).then_some(plan.timeout),
+        waited: Some(plan.timeout),
         result: judged(&seen, ended, &settings),
         executions: is_executed.then_some(tally.executions),
         stopped: stopped(ended, is_executed),
@@ -306,7 +304,9 @@ fn stopped(ended: Ended, is_executed: bool) -> Option<String> {
     match ended {
         Ended::Done => None,
         Ended::Interrupted if is_executed => Some("interrupted; what was under way was waited for".into()),
-        Ended::Interrupted => Some("interrupted; what was under way counts as given up".into()),
+        Ended::Interrupted => {
+            Some("interrupted; what was under way was called off and counts with the time it had waited".into())
+        }
         Ended::FailedInARow(failures) => Some(format!("{failures} requests failed, one after the other")),
         Ended::FailedAtFirst(failures) => Some(format!("{failures} of the first requests failed")),
         Ended::LeftAlone(wait) => Some(format!("the partner asked for no more requests for {}", show_rounded(wait))),

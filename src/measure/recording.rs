@@ -99,12 +99,12 @@ fn stages(tally: &Tally) -> [&StageCounts; 3] {
     [&tally.read, &tally.connect, &tally.whole]
 }
 
-/// Returns what failed, was missed, and the exact extremes, as words: `missed=1 refused=2 read=1000..2000`.
+/// Returns what failed, was missed or called off, and the exact extremes, as words: `missed=1 refused=2 read=1000..2000`.
 fn note(tally: &Tally) -> String {
     let (mut failures, mut words) = (tally.failures, String::new());
-    let missed = std::iter::once(("missed", tally.missed));
+    let unfinished = [("missed", tally.missed), ("called_off", tally.called_off)].into_iter();
     let failed = kinds(&mut failures).into_iter().map(|(name, count)| (name, *count));
-    for (name, count) in missed.chain(failed).filter(|(_, count)| *count > 0) {
+    for (name, count) in unfinished.chain(failed).filter(|(_, count)| *count > 0) {
         write!(words, "{name}={count} ").expect("memory takes it");
     }
     for (name, stage) in STAGES.into_iter().zip(stages(tally)) {
@@ -226,6 +226,7 @@ impl Tally {
             self.hours.entry(*hour).or_default().add(counts);
         }
         self.missed = self.missed.saturating_add(before.missed);
+        self.called_off = self.called_off.saturating_add(before.called_off);
         self.minutes = self.minutes.merged(&before.minutes);
         self.first = [self.first, before.first].into_iter().flatten().min();
         self.last = [self.last, before.last].into_iter().flatten().max();
@@ -257,6 +258,8 @@ impl Tally {
             let count = || value.parse::<u64>().unwrap_or(0);
             if name == "missed" {
                 tally.missed = tally.missed.saturating_add(count());
+            } else if name == "called_off" {
+                tally.called_off = tally.called_off.saturating_add(count());
             } else if let Some(at) = STAGES.iter().position(|stage| *stage == name) {
                 extremes(value).into_iter().for_each(|extremes| stages[at].widen(extremes));
             } else if let Some((_, kind)) = kinds(&mut tally.failures).into_iter().find(|(kind, _)| *kind == name) {

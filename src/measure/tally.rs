@@ -26,6 +26,8 @@ pub struct Tally {
     pub failures: Failures,
     /// Requests that were due and not sent, because too many were under way.
     pub missed: u64,
+    /// Requests that were called off when the run was interrupted; they count as given up, too.
+    pub called_off: u64,
     /// What became of those that were operations.
     pub executions: Executions,
     /// When samples were taken.
@@ -52,6 +54,7 @@ impl Tally {
         if let Some(failing) = taken.failure {
             self.failures.add(failing);
         }
+        self.called_off = self.called_off.saturating_add(taken.called_off.into());
         if taken.read.is_some() || taken.whole.is_some() {
             self.minutes.add(at);
         }
@@ -89,6 +92,7 @@ impl Tally {
             whole: self.whole.latencies()?,
             failures: self.failures,
             missed: self.missed,
+            called_off: self.called_off,
             minutes: self.minutes.clone(),
             hours: Hours::new(hours.collect::<Result<Vec<_>, _>>()?),
             lag: (pacing == Pacing::Open).then(|| lag.value(Share::P99).ok()).flatten(),
@@ -103,7 +107,7 @@ impl Tally {
     pub(super) fn call_off(&mut self, waited: Duration, at: Timestamp) -> Taken {
         let slowest = self.connect.latencies().ok().and_then(|connect| connect.slowest()).unwrap_or_default();
         let read = waited.checked_sub(slowest).filter(|read| !read.is_zero()).map(Sample::Censored);
-        let taken = Taken { read, whole: Some(Sample::Censored(waited)), ..Taken::default() };
+        let taken = Taken { read, whole: Some(Sample::Censored(waited)), called_off: true, ..Taken::default() };
         self.add(&taken, at);
         taken
     }

@@ -134,7 +134,7 @@ fn publish(path: &Path, tally: &Tally, session: &Session) -> Result<(), Failure>
     write_hgrm(&beside, tally).map_err(|error| unwritten(&beside, error))?;
     session.screen.talk(&format!("{}, {}: written", path.display(), beside.display()));
     if tally.read.censored().samples() > 0 {
-        let words = "it has no room for what was given up: its percentiles are those of the answers alone";
+        let words = "it has no room for what was not answered: its percentiles are those of the answers alone";
         session.screen.warn(&format!("{}: {words}", beside.display()));
     }
     Ok(())

@@ -191,6 +191,7 @@ mod tests {
             whole: nothing,
             failures: Failures::default(),
             missed: 0,
+            called_off: 0,
             minutes: Minutes::Unknown,
             hours: Hours::default(),
             lag: None,

@@ -27,6 +27,8 @@ pub struct Taken {
     pub failure: Option<Failing>,
     /// The partner wants fewer requests, and none for so long.
     pub pause: Option<Duration>,
+    /// It was not waited for any longer because a person ended the run, and not because of its limit.
+    pub called_off: bool,
 }
 
 /// Returns what a request says that was answered, given up or failed.
@@ -74,13 +76,13 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Take
     let pause = retry_after.or(limited.then_some(PAUSE));
     if matches!(answer.status, 504 | 524) {
         let whole = Some(Sample::Censored(exchange.took));
-        return Taken { connect, read: read.map(Sample::Censored), whole, failure: None, pause };
+        return Taken { connect, read: read.map(Sample::Censored), whole, pause, ..Taken::default() };
     }
     if let Ending::Cut(fault) = answer.ending {
         return match fault {
             Fault::TimedOut(_) => {
                 let whole = Some(Sample::Censored(exchange.took));
-                Taken { connect, read: read.map(Sample::Event), whole, failure: None, pause }
+                Taken { connect, read: read.map(Sample::Event), whole, pause, ..Taken::default() }
             }
             Fault::Suspended => Taken::default(),
             fault => Taken { connect, failure: Some(failing(fault)), pause, ..Taken::default() },
@@ -95,13 +97,7 @@ fn answered(answer: &Answer, exchange: &Exchange, context: &Context<'_>) -> Take
         });
         return Taken { connect, failure, pause, ..Taken::default() };
     }
-    Taken {
-        connect,
-        read: read.map(Sample::Event),
-        whole: Some(Sample::Event(exchange.took)),
-        failure: None,
-        pause: None,
-    }
+    Taken { connect, read: read.map(Sample::Event), whole: Some(Sample::Event(exchange.took)), ..Taken::default() }
 }
 
 /// Tells whether an answer is what the profile takes for one: a success, a 202, or a part that was asked for.

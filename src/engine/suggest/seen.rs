@@ -22,6 +22,9 @@ pub struct Seen {
     pub failures: Failures,
     /// Requests that were due and not sent, because too many were under way.
     pub missed: u64,
+    /// Requests that were called off when the run was interrupted. They are among the samples that were given up, each at
+    /// its age.
+    pub called_off: u64,
     /// When the samples were taken.
     pub minutes: Minutes,
     /// [`Seen::read`] by the hour of the day.
@@ -42,6 +45,7 @@ impl Seen {
             whole: none(),
             failures: Failures::default(),
             missed: 0,
+            called_off: 0,
             minutes: Minutes::Unknown,
             hours: Hours::default(),
             lag: None,
@@ -52,6 +56,11 @@ impl Seen {
     /// Returns how many requests were made, whatever came of them.
     pub fn tried(&self) -> u64 {
         self.read.samples().max(self.whole.samples()).saturating_add(self.failures.all())
+    }
+
+    /// Returns how many requests were given up because their time was over.
+    pub fn given_up(&self) -> u64 {
+        self.read.censored().max(self.whole.censored()).saturating_sub(self.called_off)
     }
 
     /// Returns the latencies of whole attempts, or those of reading where whole ones were not measured.

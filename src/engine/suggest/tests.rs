@@ -40,7 +40,7 @@ fn seen(read: Latencies) -> Seen {
     let connect = events([40; 400]);
     let whole = latencies([]);
     let (failures, hours, lag, pacing) = (Failures::default(), Hours::default(), None, Pacing::Open);
-    Seen { read, connect, whole, failures, missed: 0, minutes, hours, lag, pacing }
+    Seen { read, connect, whole, failures, missed: 0, called_off: 0, minutes, hours, lag, pacing }
 }
 
 /// Half the answers after 0.44 s, a hundredth after 4.63 s.
@@ -280,6 +280,7 @@ fn any_seen() -> impl Strategy<Value = Seen> {
         whole: stages.2,
         failures: Failures { reset: counts.0, client_error: counts.1, ..Failures::default() },
         missed: counts.2,
+        called_off: 0,
         minutes: minutes(100, apart),
         lag,
         pacing: Pacing::Closed,

@@ -14,7 +14,7 @@ fn after(seconds: u64) -> Timestamp {
     START.after(Duration::from_secs(seconds))
 }
 
-/// Samples of three minutes: answers, a time-out in each stage, a failure.
+/// Samples of three minutes: answers, a time-out in each stage, one called off, a failure.
 fn samples() -> Vec<(Timestamp, Taken)> {
     let event = |micros: u64| Some(Sample::Event(Duration::from_micros(micros)));
     let censored = |ms: u64| Some(Sample::Censored(Duration::from_millis(ms)));
@@ -25,6 +25,7 @@ fn samples() -> Vec<(Timestamp, Taken)> {
     vec![
         answer(0, 20_123),
         answer(61, 31_007),
+        (after(63), Taken { whole: censored(20), called_off: true, ..Taken::default() }),
         (after(1), Taken { connect: event(900), read: censored(5_000), whole: censored(5_100), ..Taken::default() }),
         (after(62), Taken { connect: censored(5_000), whole: censored(5_000), ..Taken::default() }),
         (after(130), Taken { failure: Some(Failing::ServerError), ..Taken::default() }),

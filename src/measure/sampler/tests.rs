@@ -145,7 +145,7 @@ async fn a_partner_that_wants_to_be_left_alone_for_long_is() {
 }
 
 #[tokio::test]
-async fn an_interruption_keeps_what_was_measured_and_counts_what_hangs_as_given_up() {
+async fn an_interruption_keeps_what_was_measured_and_calls_off_what_hangs() {
     let script = Script::first([serve(Duration::ZERO), serve(Duration::ZERO)], Turn::not_done(Act::Hang));
     let interrupt = Interrupt::default();
     let bell = interrupt.clone();
@@ -160,6 +160,8 @@ async fn an_interruption_keeps_what_was_measured_and_counts_what_hangs_as_given_
     let whole = tally.whole.latencies().expect("few samples");
     assert_eq!((whole.events(), whole.censored()), (2, 1));
     assert!(whole.longest_wait() >= 50 * MS);
+    let seen = tally.seen(Pacing::Closed).expect("few samples");
+    assert_eq!((seen.called_off, seen.given_up()), (1, 0), "its own time was not over");
 }
 
 #[tokio::test]

@@ -46,7 +46,6 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
     };
     let texts = |texts: Vec<String>| Value::from(texts);
     let stage = |latencies: &Latencies| stage(latencies, evidence.minutes, &found.percentiles());
-    let given_up = seen.read.censored().max(seen.whole.censored());
     json!({
         "schema": "abide.calibrate/1",
         "exit": exit,
@@ -57,7 +56,8 @@ pub fn document(found: &Calibrated<'_>, plan: &Planned, exit: i32) -> Value {
         "counts": {
             "samples": seen.read.samples(),
             "answered": seen.read.events(),
-            "given_up": given_up,
+            "given_up": seen.given_up(),
+            "called_off": seen.called_off,
             "failed": failures.all(),
             "missed": seen.missed,
             "failures": {

@@ -141,7 +141,7 @@ fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Planned;
+    use super::super::{Planned, document};
     use super::*;
     use abide::engine::moment::Timestamp;
     use abide::engine::suggest::evidence::Minutes;
@@ -172,13 +172,29 @@ mod tests {
         }
         let connect = Latencies::from_samples((0..900).map(|n| Sample::Event(ms(20 + n % 17)))).expect("few samples");
         let (whole, failures, lag, pacing) = (read.clone(), Failures::default(), None, Pacing::Open);
-        Seen { read, connect, whole, failures, missed: 0, minutes, hours: Hours::new(hours), lag, pacing }
+        Seen {
+            read,
+            connect,
+            whole,
+            failures,
+            missed: 0,
+            called_off: 0,
+            minutes,
+            hours: Hours::new(hours),
+            lag,
+            pacing,
+        }
     }
 
     fn drawn(seen: &Seen, subject: &str) -> String {
+        with(seen, subject, |found| page(found, &Planned { source: "live".into(), ..Planned::default() }, "Made today"))
+    }
+
+    /// Hands over what was found, as it is shown.
+    fn with<T>(seen: &Seen, subject: &str, show: impl Fn(&Calibrated<'_>) -> T) -> T {
         let options = Options::default();
         let result = suggest(seen, &options);
-        let found = Calibrated {
+        show(&Calibrated {
             executions: None,
             subject,
             when: Some("Mon 00:00 to Sun 24:00"),
@@ -189,8 +205,7 @@ mod tests {
             stopped: None,
             filled: None,
             compared: None,
-        };
-        page(&found, &Planned { source: "live".into(), ..Planned::default() }, "Made today")
+        })
     }
 
     /// Returns the lines of a drawing that have one of these words in them.
@@ -235,6 +250,20 @@ mod tests {
         let without = Seen { minutes: Minutes::Unknown, hours: Hours::default(), ..seen(9..10) };
         let page = drawn(&without, "latencies.txt");
         assert!(page.contains("The samples came without times") && !page.contains("hours-t"), "{page}");
+    }
+
+    #[test]
+    fn what_was_called_off_is_told_apart_from_what_was_given_up() {
+        let waits =
+            [Sample::Event(ms(20)), Sample::Censored(ms(500)), Sample::Censored(ms(70)), Sample::Censored(ms(60_000))];
+        let read = Latencies::from_samples(waits).expect("few samples");
+        let none = Latencies::from_samples([]).expect("no samples");
+        let seen = Seen { read, whole: none, called_off: 2, hours: Hours::default(), ..seen(9..10) };
+        assert!(drawn(&seen, "GET /").contains("<p>1 answers, 1 given up after 1m, 2 called off, Mon 00:00"));
+        let counts = with(&seen, "GET /", |found| document(found, &Planned::default(), 8)["counts"].clone());
+        assert_eq!([&counts["answered"], &counts["given_up"], &counts["called_off"]], [1, 1, 2]);
+        let all = Seen { called_off: 3, ..seen };
+        assert!(drawn(&all, "GET /").contains("<p>1 answers, 3 called off, Mon 00:00"));
     }
 
     #[test]

@@ -50,10 +50,13 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
 pub(super) fn head(found: &Calibrated<'_>, paint: Paint) -> String {
     let seen = found.seen;
     let mut counts = vec![format!("{} answers", seen.read.events())];
-    let given_up = seen.read.censored().max(seen.whole.censored());
+    let given_up = seen.given_up();
     if given_up > 0 {
         let after = found.waited.map(|waited| format!(" after {}", show_duration(waited))).unwrap_or_default();
         counts.push(format!("{given_up} given up{after}"));
+    }
+    if seen.called_off > 0 {
+        counts.push(format!("{} called off", seen.called_off));
     }
     if seen.failures.all() > 0 {
         counts.push(format!("{} failed ({})", seen.failures.all(), failures(&seen.failures)));
