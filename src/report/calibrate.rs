@@ -13,7 +13,7 @@ mod overlay;
 mod page;
 mod text;
 
-pub use compared::Compared;
+pub use compared::{Compared, Moved};
 pub use json::{Planned, document};
 pub use page::{BEGINNING, page};
 pub use text::text;

@@ -174,8 +174,8 @@ pub struct SuggestingArgs {
     pub compare: Option<Option<String>>,
     /// Draw what was measured, and the limits, as one page that needs nothing else
     ///
-    /// It shows percentiles with where they may lie, the limits now and new, and the hours of the day. An older report is
-    /// replaced, another file is not.
+    /// It shows percentiles with where they may lie, the limits now and new, the hours of the day, and what --compare found.
+    /// An older report is replaced, another file is not.
     #[arg(long, value_name = "FILE.html")]
     pub report: Option<PathBuf>,
     /// Write the limits into the profile, in the section of this endpoint; shows what changes first

@@ -4,12 +4,13 @@ use super::super::Session;
 use super::super::args::CalibrateArgs;
 use super::super::exit::Failure;
 use super::imported;
-use crate::report::calibrate::Compared;
+use crate::report::calibrate::{Compared, Moved};
 use abide::engine::measured::Measured;
 use abide::engine::policy::Policy;
 use abide::engine::suggest::drift::{Drift, NoComparison};
 use abide::engine::suggest::latencies::Latencies;
 use abide::engine::suggest::seen::{Options, Seen};
+use abide::engine::suggest::share::Share;
 use abide::measure::counted;
 use abide::profile::Profile;
 
@@ -80,6 +81,21 @@ impl Before {
                 drift => drift,
             },
         };
-        Compared { with: self.with.clone(), drift, read, accepted }
+        let percentiles = drift.as_ref().map_or_else(|_| Vec::new(), |_| self.percentiles(&seen.read));
+        Compared { with: self.with.clone(), drift, read, accepted, percentiles }
+    }
+
+    /// Returns the percentiles of which something is known before, with those of now.
+    fn percentiles(&self, new: &Latencies) -> Vec<Moved> {
+        let moved = |percentile, before| Moved { percentile, before, now: new.value(percentile).ok() };
+        match &self.kept {
+            Kept::Percentiles(old) => {
+                let known = [(Share::P95, old.p95), (Share::P99, old.p99)].into_iter().filter(|(_, old)| old.is_some());
+                known.map(|(percentile, old)| moved(percentile, old)).collect()
+            }
+            Kept::Samples(old) => [Share::P50, Share::P95, Share::P99]
+                .map(|percentile| moved(percentile, old.value(percentile).ok()))
+                .into(),
+        }
     }
 }

@@ -1,7 +1,8 @@
 //! What changed since an earlier measurement.
 
 use super::super::paint::Paint;
-use super::text::{indented, short};
+use super::overlay::{Row, bars};
+use super::text::{indented, short, so_many};
 use abide::engine::suggest::drift::{ALARM, Drift, Fit, NoComparison, Tail};
 use abide::engine::suggest::ranks::Rate;
 use abide::engine::suggest::rounding::show_three_digits;
@@ -21,6 +22,31 @@ pub struct Compared {
     pub read: Duration,
     /// How many answers may take longer.
     pub accepted: Share,
+    /// The percentiles, before and now; empty where they are not compared.
+    pub percentiles: Vec<Moved>,
+}
+
+/// A percentile, before and now; `None` where it lies beyond what was waited for.
+#[derive(Clone, Copy, Debug)]
+pub struct Moved {
+    /// Which.
+    pub percentile: Share,
+    /// Before.
+    pub before: Option<Duration>,
+    /// Now.
+    pub now: Option<Duration>,
+}
+
+impl Moved {
+    /// Returns both for people.
+    fn both(&self) -> [String; 2] {
+        [self.before, self.now].map(|at| at.map_or("longer than was waited for".into(), show_three_digits))
+    }
+
+    fn words(&self) -> String {
+        let [before, now] = self.both();
+        format!("p{} {before} before, {now} now", self.percentile)
+    }
 }
 
 impl Compared {
@@ -31,19 +57,47 @@ impl Compared {
 
     /// Returns it for people.
     pub fn text(&self, paint: Paint) -> String {
-        let title = format!("Compared with {}", self.with);
-        let lines = match &self.drift {
-            Ok(drift) => self.lines(drift, paint),
-            Err(why) => vec![format!("{}: {why}", paint.yellow("not compared"))],
-        };
-        format!("{}\n{}", paint.bold(&title), indented(&lines.join("\n")))
+        let mut lines = vec![self.verdict(paint)];
+        if !self.percentiles.is_empty() {
+            lines.push(self.percentiles.iter().map(Moved::words).collect::<Vec<_>>().join("; "));
+        }
+        lines.extend(self.reasons());
+        format!("{}\n{}", paint.bold(&self.title()), indented(&lines.join("\n")))
     }
 
-    fn lines(&self, drift: &Drift, paint: Paint) -> Vec<String> {
-        let mut lines = vec![match drift.is_alarm() {
-            true => format!("{}: the partner has become slower", paint.red("drifted")),
-            false => format!("{}: no slower than before", paint.green("no drift")),
-        }];
+    /// Returns what it is about.
+    pub(super) fn title(&self) -> String {
+        format!("Compared with {}", self.with)
+    }
+
+    /// Returns whether the partner has become slower, or why that is not known.
+    pub(super) fn verdict(&self, paint: Paint) -> String {
+        match &self.drift {
+            Ok(drift) if drift.is_alarm() => format!("{}: the partner has become slower", paint.red("drifted")),
+            Ok(_) => format!("{}: no slower than before", paint.green("no drift")),
+            Err(why) => format!("{}: {why}", paint.yellow("not compared")),
+        }
+    }
+
+    /// Returns the percentiles as a drawing.
+    pub(super) fn drawing(&self) -> String {
+        let row = |moved: &Moved| Row { about: moved.words(), was: moved.before, will: moved.now, seen: None };
+        bars("compared", "Before and now", &self.percentiles.iter().map(row).collect::<Vec<_>>())
+    }
+
+    /// Returns the percentiles as a table.
+    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+        let row = |moved: &Moved| {
+            let [before, now] = moved.both();
+            vec![format!("{} (p{})", so_many(moved.percentile), moved.percentile), before, now]
+        };
+        self.percentiles.iter().map(row).collect()
+    }
+
+    /// Returns what the verdict goes by; nothing where there is none.
+    pub(super) fn reasons(&self) -> Vec<String> {
+        let Ok(drift) = &self.drift else { return Vec::new() };
+        let mut lines = Vec::new();
         lines.extend(drift.ratio.map(|ratio| match ratio {
             ratio if ratio.is_infinite() => "p95 was known, and is beyond what was waited for now".into(),
             ratio => format!("p95 is {} x what it was", short(ratio)),
@@ -100,6 +154,11 @@ impl Compared {
             "with": self.with,
             "why_not": self.drift.as_ref().err().map(ToString::to_string),
             "drifted": drift.map(Drift::is_alarm),
+            "percentiles": self.percentiles.iter().map(|Moved { percentile, before, now }| json!({
+                "percentile": percentile.to_string(),
+                "before_ms": before.map(super::json::ms),
+                "now_ms": now.map(super::json::ms),
+            })).collect::<Vec<_>>(),
             "p95_ratio": drift.and_then(|drift| drift.ratio).filter(|ratio| ratio.is_finite()),
             "p95_beyond": drift.map(|drift| drift.ratio.is_some_and(f64::is_infinite)),
             "tails": drift.map(|drift| drift.tails.iter().map(tail).collect::<Vec<_>>()),

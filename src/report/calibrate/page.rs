@@ -4,7 +4,7 @@ use super::super::junit::escaped;
 use super::super::paint::Paint;
 use super::curve::curve;
 use super::overlay::overlay;
-use super::{Calibrated, Planned, hours, text};
+use super::{Calibrated, Compared, Planned, hours, text};
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::rounding::show_three_digits;
 use abide::engine::suggest::share::Share;
@@ -31,6 +31,9 @@ pub fn page(found: &Calibrated<'_>, plan: &Planned, made: &str) -> String {
         Ok(suggestion) => limits(&mut page, found, suggestion),
         Err(reasons) => page += &paragraphs(&text::refused(found, reasons, Paint::Plain)),
     }
+    if let Some(with) = found.compared {
+        compared(&mut page, with);
+    }
     if found.seen.read.samples() > 0 {
         section(&mut page, "How sure this is");
         page += &paragraphs(&text::grade(found, &found.evidence()));
@@ -55,6 +58,19 @@ fn limits(page: &mut String, found: &Calibrated<'_>, suggestion: &Suggestion) {
     section(page, "What the limits would do");
     *page += &table(&text::CONSEQUENCE_HEADS, text::consequence_rows(suggestion));
     *page += &paragraphs(&text::too_late(suggestion));
+}
+
+fn compared(page: &mut String, with: &Compared) {
+    section(page, &with.title());
+    let class = if with.is_fine() { "short" } else { "short warn" };
+    *page += &format!("<p class=\"{class}\"><strong>{}</strong></p>\n", escaped(&with.verdict(Paint::Plain)));
+    if !with.percentiles.is_empty() {
+        let says = "Bars end at the time within which so many answers came: the upper one is before, the lower one is now. A \
+                    faint one has no known end.";
+        *page += &figure(&with.drawing(), says);
+        *page += &table(&["so many", "came within, before", "now"], with.rows());
+    }
+    *page += &paragraphs(&with.reasons().join("\n"));
 }
 
 fn measured(page: &mut String, found: &Calibrated<'_>) {
@@ -141,9 +157,10 @@ fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Planned, document};
+    use super::super::{Moved, Planned, document};
     use super::*;
     use abide::engine::moment::Timestamp;
+    use abide::engine::suggest::drift::Drift;
     use abide::engine::suggest::evidence::Minutes;
     use abide::engine::suggest::latencies::{Latencies, Sample};
     use abide::engine::suggest::season::Hours;
@@ -192,6 +209,10 @@ mod tests {
 
     /// Hands over what was found, as it is shown.
     fn with<T>(seen: &Seen, subject: &str, show: impl Fn(&Calibrated<'_>) -> T) -> T {
+        with_all(seen, subject, None, show)
+    }
+
+    fn with_all<T>(seen: &Seen, subject: &str, compared: Option<&Compared>, show: impl Fn(&Calibrated<'_>) -> T) -> T {
         let options = Options::default();
         let result = suggest(seen, &options);
         show(&Calibrated {
@@ -204,7 +225,7 @@ mod tests {
             result: result.as_ref().map_err(Vec::as_slice),
             stopped: None,
             filled: None,
-            compared: None,
+            compared,
         })
     }
 
@@ -250,6 +271,51 @@ mod tests {
         let without = Seen { minutes: Minutes::Unknown, hours: Hours::default(), ..seen(9..10) };
         let page = drawn(&without, "latencies.txt");
         assert!(page.contains("The samples came without times") && !page.contains("hours-t"), "{page}");
+    }
+
+    /// Returns the page on which a whole measurement is compared with answers that take `times` as long.
+    fn compared_page(seen: &Seen, times: u64, beyond: u64) -> (String, String) {
+        let new = (0..900)
+            .map(|n| if n < beyond { Sample::Censored(ms(9_000)) } else { Sample::Event(ms((90 + n % 211) * times)) });
+        let new = Latencies::from_samples(new).expect("few samples");
+        let (read, accepted) = (ms(5_000), Share::P99.complement());
+        let moved = |percentile| {
+            let [before, now] = [&seen.read, &new].map(|latencies| latencies.value(percentile).ok());
+            Moved { percentile, before, now }
+        };
+        let with = "[measured] of <acme>.toml".to_owned();
+        let drift = Drift::new(&seen.read, &new, read, accepted);
+        let compared =
+            Compared { with, drift, read, accepted, percentiles: [Share::P50, Share::P99].map(moved).into() };
+        let page = with_all(seen, "GET /", Some(&compared), |found| page(found, &Planned::default(), "Made today"));
+        (page, compared.text(Paint::Plain))
+    }
+
+    #[test]
+    fn a_comparison_is_on_the_page_in_the_words_of_the_text() {
+        let seen = seen(9..10);
+        for (times, beyond, verdict) in
+            [(30, 300, "drifted: the partner has become slower"), (1, 0, "no drift: no slower")]
+        {
+            let (page, text) = compared_page(&seen, times, beyond);
+            let mut words: Vec<&str> = text.lines().map(str::trim).collect();
+            assert!(words.remove(2).starts_with("p50 ") && words[1].starts_with(verdict), "{text}");
+            for line in words {
+                assert!(page.contains(&escaped(line)), "{line}: {page}");
+            }
+            let bars = lines(&page, "compared", &["\"was\"", "\"will\""]);
+            assert_eq!(
+                (bars.len(), bars.iter().filter(|bar| bar.contains("\"0.35\"")).count()),
+                (4, usize::from(beyond > 0))
+            );
+            assert_eq!(page.contains("class=\"short warn\""), beyond > 0);
+        }
+        let (page, _) = compared_page(&seen, 30, 300);
+        assert!(
+            page.contains("<td>99 of 100 (p99)</td>") && page.contains("<td>longer than was waited for</td>"),
+            "{page}"
+        );
+        assert!(!drawn(&seen, "GET /").contains("Compared with"));
     }
 
     #[test]
