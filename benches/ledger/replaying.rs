@@ -3,6 +3,7 @@
 use super::grown::{Kind, grow};
 use super::process::quiet;
 use super::{BODY, number};
+use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -12,6 +13,8 @@ use std::time::{Duration, Instant};
 const AT_A_TIME: &str = "32";
 /// How long `wrk` runs.
 const WRK_SECONDS: u64 = 5;
+/// How long a partner takes that does something.
+const THINKS: Duration = Duration::from_millis(5);
 /// How long nginx may take to start.
 const START_MAX: Duration = Duration::from_secs(5);
 
@@ -22,23 +25,59 @@ pub fn replay(abide: &Path, folder: &Path, place: &str) {
         return;
     };
     let operations = number("ABIDE_BENCH_REPLAYED", 10_000);
-    let ours = replayed(abide, folder, &nginx.url, operations);
+    let ours = replayed(abide, &folder.join("at-once"), &nginx.url, operations);
     println!("| replay --jobs {AT_A_TIME} of {operations}, {place} | {ours:.0}/s | | | |");
-    match curl(&nginx.url, operations) {
-        Some(rate) => println!("| the same: xargs -P{AT_A_TIME} curl | | {rate:.0}/s | {:.1} | 20 |", ours / rate),
-        None => println!("| the same: xargs -P{AT_A_TIME} curl | | one of them is missing | | 20 |"),
+    beside("xargs curl", ours, curl(&nginx.url, operations), "20");
+    beside("oha", ours, oha(&nginx.url, operations), "0.30");
+    beside("wrk", ours, wrk(folder, &nginx.url), "");
+    let url = slow_partner();
+    let ours = replayed(abide, &folder.join("slowly"), &url, operations);
+    println!("| the same where the partner takes {THINKS:?} | {ours:.0}/s | | | |");
+    beside("oha", ours, oha(&url, operations), "");
+}
+
+fn beside(peer: &str, ours: f64, theirs: Option<f64>, target: &str) {
+    match theirs {
+        Some(rate) => {
+            println!("| the same: {peer}, {AT_A_TIME} at a time | | {rate:.0}/s | {:.2} | {target} |", ours / rate)
+        }
+        None => println!("| the same: {peer}, {AT_A_TIME} at a time | | something is missing | | {target} |"),
     }
-    match oha(&nginx.url, operations) {
-        Some(rate) => println!("| the same: oha -c{AT_A_TIME} | | {rate:.0}/s | {:.2} | 0.30 |", ours / rate),
-        None => println!("| the same: oha -c{AT_A_TIME} | | oha is missing | | 0.30 |"),
-    }
-    match wrk(folder, &nginx.url) {
-        Some(rate) => println!("| the same: wrk -c{AT_A_TIME} | | {rate:.0}/s | {:.2} | |", ours / rate),
-        None => println!("| the same: wrk -c{AT_A_TIME} | | wrk is missing | | |"),
+}
+
+/// Starts a partner that thinks before it answers, and keeps connections, until the process ends.
+fn slow_partner() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/v1/pay", listener.local_addr().expect("is bound"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            // A client that goes away is its own business.
+            std::thread::spawn(move || drop(answer_slowly(stream)));
+        }
+    });
+    url
+}
+
+/// Answers one request after the other. Each ends with its body, a JSON object.
+fn answer_slowly(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut buffer = [0; 4096];
+    let mut read = 0;
+    loop {
+        match stream.read(&mut buffer[read..])? {
+            0 => return Ok(()),
+            n => read += n,
+        }
+        if buffer[..read].ends_with(b"}") {
+            std::thread::sleep(THINKS);
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}")?;
+            read = 0;
+        }
     }
 }
 
 fn replayed(abide: &Path, folder: &Path, url: &str, operations: usize) -> f64 {
+    std::fs::create_dir_all(folder).expect("a new folder");
     let ledger = folder.join("failed.jsonl");
     grow(&ledger, url, operations as u64, Kind::Refused);
     // It says so, too: what was recorded counts only as long as the profile agrees.
