@@ -1,9 +1,9 @@
 //! Group commit: what the tasks of a process have to write goes under one lock and into one sync.
 //!
-//! There is no timer. Every task puts its work into a queue; whichever comes first writes all that is there. What was
+//! No task sleeps for it. Every task puts its work into a queue; whichever comes first writes all that is there. What was
 //! written waits for a sync. Where many tasks work, a thread makes it while they go on, and the next one begins when the
-//! one before has ended and no task has anything to add: a batch grows as long as the disk takes, and as long as the
-//! tasks have something to do that needs no disk.
+//! one before has ended and no task has anything to add, or they have added for a moment: a batch grows as long as the
+//! disk takes, and a little while the tasks have something to do that needs no disk.
 
 use super::core::{Core, State};
 use super::files;
@@ -17,7 +17,7 @@ use crate::store::{StoreError, Warning};
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 /// How many pieces of work are done under one lock, at most.
@@ -28,6 +28,12 @@ const BATCH_MAX: usize = 1_024;
 /// After how many turns of the runtime that have brought nothing new a sync begins: an answer that has come needs one to
 /// be read, one to reach its task, and one until that has written.
 const QUIET_TURNS: u32 = 4;
+
+/// A sync is put off no longer than this: answers that come together would else all be worked through before the next
+/// request leaves, and the partner would stand idle meanwhile.
+///
+/// Source: `benches/ledger`, replay: with four times of it a partner that takes 5 ms is asked 7 % less often.
+const GATHERING_MAX: Duration = Duration::from_micros(250);
 
 /// What came of a piece of work.
 #[derive(Debug)]
@@ -175,10 +181,11 @@ impl Core {
         told.unwrap_or_else(|_| Err(self.unsynced(std::io::ErrorKind::Interrupted.into())))
     }
 
-    /// Lets a thread sync what is written, once no task has anything to add.
+    /// Lets a thread sync what is written, once no task has anything to add, or has added for long enough.
     async fn sync_for_all(self: &Arc<Self>) {
+        let began = Instant::now();
         let (mut known, mut quiet) = (0, 0);
-        while quiet < QUIET_TURNS {
+        while quiet < QUIET_TURNS && began.elapsed() < GATHERING_MAX {
             tokio::task::yield_now().await;
             let owed = self.group().owed();
             quiet = if owed == known { quiet + 1 } else { 0 };
