@@ -8,6 +8,7 @@ mod keep;
 mod over;
 mod report;
 mod settings;
+mod whole;
 mod write;
 
 use super::args::CalibrateArgs;
@@ -32,12 +33,13 @@ use abide::measure::sampler::{Ended, Pace};
 use abide::net::chance::Chance;
 use abide::net::clock::Interrupt;
 use abide::profile::Profile;
-use compare::Before;
+use compare::{Before, Endpoint};
 use desk::{Desk, Progress};
 use keep::Keeper;
 use nix::sys::signal::Signal;
 use over::Long;
 use settings::Settings;
+use std::path::Path;
 use std::time::Duration;
 use write::Target;
 
@@ -63,7 +65,8 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         settings.tls.load_ahead();
     }
     let target = target(args, &settings.profile, &settings.subject.policy, settings.subject.url.expose())?;
-    let before = Before::read(args, settings.profile.as_ref(), &settings.subject.policy, session)?;
+    let (profile, policy) = (settings.profile.as_ref(), &settings.subject.policy);
+    let before = Before::read(args, &Endpoint { profile, policy, url: settings.subject.url.expose() }, session)?;
     settings.warnings.iter().for_each(|warning| session.screen.warn(warning));
     let hlog = args.keeping.hlog.as_deref();
     let long = settings.over.is_some().then(|| Long::begin(&settings, session)).transpose()?;
@@ -109,6 +112,7 @@ fn measure(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Resu
         planned: Planned { samples: wanted, ..planned(&settings) },
         target,
         before,
+        recording: kept.as_ref().ok().and(hlog),
         signal: signals.first(),
         ..Found::of(&settings.shown, "live", &seen, &settings.options)
     };
@@ -134,6 +138,8 @@ struct Found<'a> {
     target: Option<Target>,
     /// What it is compared with.
     before: Option<Before>,
+    /// The file that all of it was written to.
+    recording: Option<&'a Path>,
     /// What ended the run.
     signal: Option<Signal>,
 }
@@ -154,6 +160,7 @@ impl<'a> Found<'a> {
             planned: Planned { source: source.into(), ..Planned::default() },
             target: None,
             before: None,
+            recording: None,
             signal: None,
         }
     }

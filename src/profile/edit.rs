@@ -43,6 +43,8 @@ pub struct Findings {
     pub latencies: Vec<(&'static str, Option<Duration>)>,
     /// The limits are to be read as "at least".
     pub thin: bool,
+    /// What the profile calls the file that holds all samples: relative to its own folder, or absolute.
+    pub hlog: Option<String>,
 }
 
 /// Why a profile is not edited.
@@ -75,7 +77,18 @@ impl Findings {
         let (connect, read, attempt, overall) = (twice(connect), twice(read), twice(attempt), twice(overall));
         let (at, samples, censored, span, grade, thin) = (Timestamp::default(), 1, 0, None, "snapshot", true);
         let proposed = Timeouts { connect, read, attempt, overall, ..*current };
-        Findings { current: *current, proposed, at, samples, censored, span, grade, latencies: Vec::new(), thin }
+        Findings {
+            current: *current,
+            proposed,
+            at,
+            samples,
+            censored,
+            span,
+            grade,
+            latencies: Vec::new(),
+            thin,
+            hlog: None,
+        }
     }
 }
 
@@ -167,6 +180,7 @@ fn values(findings: &Findings) -> Vec<(&'static str, Value)> {
     // A duration of zero is none that a profile reads.
     let written = known.filter(|(_, latency)| *latency >= Duration::from_micros(1));
     values.extend(written.map(|(name, latency)| (name, show_three_digits(latency).into())));
+    values.extend(findings.hlog.iter().map(|hlog| ("hlog", hlog.into())));
     values
 }
 
@@ -230,6 +244,7 @@ mod tests {
                 ("min", Some(Duration::ZERO)),
             ],
             thin: false,
+            hlog: None,
         }
     }
 
@@ -290,6 +305,21 @@ path = '/other'
         let thin = Findings { thin: true, ..findings() };
         let found = rewritten("", &measured(None), &thin).expect("edits");
         assert!(found.contains("grade = \"day, at least\""), "{found}");
+    }
+
+    #[test]
+    fn the_file_with_all_samples_is_named_whatever_it_is_called_and_goes_with_them() {
+        let named = |text: &str, hlog: Option<&str>| {
+            let findings = Findings { hlog: hlog.map(Into::into), ..findings() };
+            rewritten(text, &measured(Some(0)), &findings).expect("edits")
+        };
+        let mut text = "[[endpoint]]\npath = '/a'\n".to_owned();
+        for name in ["a.hlog", "/it's #1 \"\"\" '''\\u0041${HOME} ü.hlog"] {
+            text = named(&text, Some(name));
+            let read: DocumentMut = text.parse().expect("TOML");
+            assert_eq!(read["endpoint"][0]["measured"]["hlog"].as_str(), Some(name), "{text}");
+        }
+        assert!(!named(&text, None).contains("hlog"), "what is measured now does not lie there");
     }
 
     #[test]

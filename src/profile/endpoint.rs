@@ -10,6 +10,7 @@ use super::sections;
 use crate::engine::measured::Measured;
 use crate::engine::operation::Method;
 use crate::engine::policy::{BodyRule, ClassifyRules, Idempotency, KeyPlace, MIN_ATTEMPT, StatusPolicy, Timeouts};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The rules that an endpoint can override.
@@ -24,6 +25,8 @@ pub(super) struct Rules {
     pub(super) p50: Option<Duration>,
     /// What else was measured.
     pub(super) measured: Measured,
+    /// The file that holds all of it.
+    pub(super) recording: Option<PathBuf>,
 }
 
 impl Rules {
@@ -55,6 +58,7 @@ impl Rules {
         }
         if let Some(section) = section.section("measured", known::MEASURED)? {
             (rules.p50, rules.measured) = sections::measured(&section)?;
+            rules.recording = sections::recording(&section, reading)?;
         }
         Ok(rules)
     }

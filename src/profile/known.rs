@@ -59,8 +59,22 @@ pub(super) const LIMITS: &[&str] = &["rate", "concurrency", "response_bytes", "s
 pub(super) const LEDGER: &[&str] = &["store_body", "keep_full", "forget_after"];
 pub(super) const PROXY: &[&str] = &["url", "no_proxy", "from_env"];
 pub(super) const SECRETS: &[&str] = &["query", "headers"];
-pub(super) const MEASURED: &[&str] =
-    &["at", "samples", "censored", "span", "grade", "min", "p50", "p90", "p95", "p99", "p99_upper", "p999", "max"];
+pub(super) const MEASURED: &[&str] = &[
+    "at",
+    "samples",
+    "censored",
+    "span",
+    "grade",
+    "min",
+    "p50",
+    "p90",
+    "p95",
+    "p99",
+    "p99_upper",
+    "p999",
+    "max",
+    "hlog",
+];
 
 /// Every section whose names are fixed, by the name people write.
 const SECTIONS: &[(&str, &[&str])] = &[

@@ -216,9 +216,7 @@ impl Profile {
 
     /// Returns the rules for one kind of operation: the first `[[endpoint]]` that fits overrides the common ones.
     pub fn policy(&self, method: &Method, url: &Url) -> Policy {
-        let path = self.base.as_ref().map_or(url.path(), |base| base.below(url));
-        let rules =
-            self.endpoints.iter().find(|endpoint| endpoint.fits(method, path)).map_or(&self.rules, |e| &e.rules);
+        let rules = self.rules_of(method, url);
         let mut status = rules.status.clone();
         if let Some(status) = &mut status {
             self.make_absolute(&mut status.url, url);
@@ -240,6 +238,17 @@ impl Profile {
             accept_duplicate: false,
             follow: false,
         }
+    }
+
+    /// Returns the file that holds all that was measured of one kind of operation, where `[measured]` names one. Whether
+    /// it is there is not known.
+    pub fn recording(&self, method: &Method, url: &Url) -> Option<&Path> {
+        self.rules_of(method, url).recording.as_deref()
+    }
+
+    fn rules_of(&self, method: &Method, url: &Url) -> &Rules {
+        let path = self.base.as_ref().map_or(url.path(), |base| base.below(url));
+        self.endpoints.iter().find(|endpoint| endpoint.fits(method, path)).map_or(&self.rules, |e| &e.rules)
     }
 
     /// Joins a status path to `base_url`, or to the origin of `url` where there is none.

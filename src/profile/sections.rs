@@ -4,11 +4,12 @@ use super::error::ProfileError;
 use super::headers;
 use super::raw::Section;
 use super::rules;
-use super::{LedgerRules, Loads, StoreBody};
+use super::{LedgerRules, Loads, Reading, StoreBody};
 use crate::engine::backoff::Jitter;
 use crate::engine::measured::Measured;
 use crate::engine::policy::{Idempotency, KeyFormat, KeyPlace, MIN_ATTEMPT, RetryPolicy, Sizes, Timeouts};
 use crate::engine::units::show_duration;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Reads `[timeouts]` over `common`, whose values hold where this section has none.
@@ -189,6 +190,16 @@ pub(super) fn breaker(section: &Section<'_>) -> Result<(), ProfileError> {
     match section.get("open_for") {
         Some(field) if open_for > open_cap.or(open_for) => Err(field.refused("is above `open_cap`", None)),
         _ => Ok(()),
+    }
+}
+
+/// Reads where all that was measured lies; nothing is looked at there.
+pub(super) fn recording(section: &Section<'_>, reading: &Reading<'_>) -> Result<Option<PathBuf>, ProfileError> {
+    let Some(field) = section.get("hlog") else { return Ok(None) };
+    match field.text()? {
+        "" => Err(field.refused("is empty", None)),
+        path if path.chars().any(char::is_control) => Err(field.refused("has a control character in it", None)),
+        path => Ok(Some(reading.home.join(path))),
     }
 }
 

@@ -3,6 +3,7 @@
 mod calibrate;
 mod calibrate_executed;
 mod calibrate_report;
+mod calibrate_whole;
 mod compaction;
 mod killed;
 mod ledger;

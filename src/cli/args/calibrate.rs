@@ -170,6 +170,9 @@ pub struct SuggestingArgs {
     #[arg(long)]
     pub strict: bool,
     /// Tell whether the partner has become slower (8): since [measured] of the profile, or a file that --hlog wrote
+    ///
+    /// All samples are compared where [measured] names the file that --hlog wrote, else its p95 and p99 alone; which it was
+    /// is said.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "write")]
     pub compare: Option<Option<String>>,
     /// Draw what was measured, and the limits, as one page that needs nothing else
@@ -180,7 +183,8 @@ pub struct SuggestingArgs {
     pub report: Option<PathBuf>,
     /// Write the limits into the profile, in the section of this endpoint; shows what changes first
     ///
-    /// Comments and layout stay. A profile that is read-only, or was changed meanwhile, is left alone.
+    /// Comments and layout stay. A profile that is read-only, or was changed meanwhile, is left alone. With --hlog it also
+    /// says where that file lies (hlog in [measured]): from its own folder where it lies there or below, else absolute.
     #[arg(long)]
     pub write: bool,
     /// With --write: also where the evidence is thin

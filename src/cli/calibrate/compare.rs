@@ -3,7 +3,7 @@
 use super::super::Session;
 use super::super::args::CalibrateArgs;
 use super::super::exit::Failure;
-use super::imported;
+use super::{between, imported, whole};
 use crate::report::calibrate::{Compared, Moved};
 use abide::engine::measured::Measured;
 use abide::engine::policy::Policy;
@@ -12,14 +12,29 @@ use abide::engine::suggest::latencies::Latencies;
 use abide::engine::suggest::seen::{Options, Seen};
 use abide::engine::suggest::share::Share;
 use abide::measure::counted;
+use abide::measure::recording::Recording;
 use abide::profile::Profile;
+use url::Url;
 
 /// What was measured before.
 #[derive(Debug)]
 pub struct Before {
     /// What it is, for people.
     with: String,
+    /// Why not all samples are known that a profile says where to find, in words.
+    lacks: Option<String>,
     kept: Kept,
+}
+
+/// What may have been measured before.
+#[derive(Debug)]
+pub struct Endpoint<'a> {
+    /// The profile that keeps it.
+    pub profile: Option<&'a Profile>,
+    /// What is in force for it.
+    pub policy: &'a Policy,
+    /// The absolute URL.
+    pub url: &'a str,
 }
 
 #[derive(Debug)]
@@ -35,34 +50,47 @@ impl Before {
     ///
     /// # Errors
     /// It cannot be read, or nothing was measured. Nothing was sent.
-    pub fn read(
-        args: &CalibrateArgs,
-        profile: Option<&Profile>,
-        policy: &Policy,
-        session: &Session,
-    ) -> Result<Option<Before>, Failure> {
+    pub fn read(args: &CalibrateArgs, endpoint: &Endpoint<'_>, session: &Session) -> Result<Option<Before>, Failure> {
         let Some(given) = &args.suggesting.compare else { return Ok(None) };
         let named = "name a file that --hlog wrote: --compare=FILE";
-        match (given, profile) {
+        let policy = endpoint.policy;
+        match (given, endpoint.profile) {
             (Some(file), _) => {
                 let file = if imported::has_form(file) { file.clone() } else { format!("hlog:{file}") };
                 let read = imported::read("--compare", &file, None, session)?;
                 let when = read.when.map(|when| format!(", {when}")).unwrap_or_default();
                 let with = format!("{file}{when}");
-                Ok(Some(Before { with, kept: Kept::Samples(read.seen.read) }))
+                Ok(Some(Before { with, lacks: None, kept: Kept::Samples(read.seen.read) }))
             }
             (None, None) => Err(Failure::usage("--compare: there is no profile with [measured]").hint(named)),
             (None, Some(profile)) if policy.measured == Measured::default() => {
                 let why = format!("--compare: {} has no [measured] for this endpoint", profile.path.display());
                 Err(Failure::usage(why).hint(format!("--write puts it there; or {named}")))
             }
-            (None, Some(profile)) => {
-                let now = session.now().wall;
-                let at = policy.measured.at.map(|at| format!(", {}", session.local.local(at, now))).unwrap_or_default();
-                let with = format!("[measured] of {}{at}", profile.path.display());
-                Ok(Some(Before { with, kept: Kept::Percentiles(policy.measured) }))
+            (None, Some(profile)) => Ok(Some(Before::of_profile(profile, endpoint, session))),
+        }
+    }
+
+    /// Returns all samples of what a profile keeps, where it names a file that holds them; else the percentiles.
+    fn of_profile(profile: &Profile, endpoint: &Endpoint<'_>, session: &Session) -> Before {
+        let (measured, now) = (endpoint.policy.measured, session.now().wall);
+        let of = format!("[measured] of {}", profile.path.display());
+        let url = Url::parse(endpoint.url).ok();
+        let file = url.and_then(|url| profile.recording(&endpoint.policy.method, &url));
+        let mut lacks = None;
+        if let Some(file) = file {
+            let shown = profile.mask.hide(&file.display().to_string());
+            match whole::read(file, &measured) {
+                Ok(Recording { seen, when, .. }) => {
+                    let when = when.map(|(first, last)| format!(", {}", between(first, last, session)));
+                    let with = format!("{shown}{}, which {of} names", when.unwrap_or_default());
+                    return Before { with, lacks: None, kept: Kept::Samples(seen.read) };
+                }
+                Err(why) => lacks = Some(format!("compared with p95 and p99 alone: {shown}: {why}")),
             }
         }
+        let at = measured.at.map(|at| format!(", {}", session.local.local(at, now))).unwrap_or_default();
+        Before { with: of + &at, lacks, kept: Kept::Percentiles(measured) }
     }
 
     /// Compares what is seen now with it.
@@ -82,7 +110,7 @@ impl Before {
             },
         };
         let percentiles = drift.as_ref().map_or_else(|_| Vec::new(), |_| self.percentiles(&seen.read));
-        Compared { with: self.with.clone(), drift, read, accepted, percentiles }
+        Compared { with: self.with.clone(), lacks: self.lacks.clone(), drift, read, accepted, percentiles }
     }
 
     /// Returns the percentiles of which something is known before, with those of now.

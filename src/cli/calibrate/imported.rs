@@ -3,7 +3,7 @@
 use super::super::args::CalibrateArgs;
 use super::super::exit::{Exit, Failure};
 use super::super::{Session, book, ledger_place, plan, request};
-use super::compare::Before;
+use super::compare::{Before, Endpoint};
 use super::keep::Keeper;
 use super::settings::{Asked, asked, options};
 use super::write::Target;
@@ -70,14 +70,15 @@ pub fn file(given: &str, args: &CalibrateArgs, session: &Session, chance: &mut C
             return Err(refusal.hint("name its method and path, for example: abide calibrate -p acme POST /orders"));
         }
         true => {
-            let (policy, profile) = policy_without_target(args, session)?;
-            let before = Before::read(args, profile.as_ref(), &policy, session)?;
+            let (policy, profile, url) = policy_without_target(args, session)?;
+            let endpoint = Endpoint { profile: profile.as_ref(), policy: &policy, url: url.as_str() };
+            let before = Before::read(args, &endpoint, session)?;
             (policy, None, before)
         }
         false => {
             let asked = asked(args, session, chance)?;
             let target = target_of(args, &asked)?;
-            let before = Before::read(args, asked.recipe.profile.as_ref(), &asked.composed.policy, session)?;
+            let before = Before::read(args, &endpoint_of(&asked), session)?;
             (asked.composed.policy, target, before)
         }
     };
@@ -160,21 +161,28 @@ fn other_form(bytes: &[u8]) -> Option<&'static str> {
     text.starts_with(b"#[").then_some("hlog")
 }
 
+fn endpoint_of(asked: &Asked) -> Endpoint<'_> {
+    let Asked { composed, recipe, .. } = asked;
+    let url = composed.operation.request.url.sent.expose();
+    Endpoint { profile: recipe.profile.as_ref(), policy: &composed.policy, url }
+}
+
 fn target_of(args: &CalibrateArgs, asked: &Asked) -> Result<Option<Target>, Failure> {
     let Asked { composed, recipe, .. } = asked;
     target(args, &recipe.profile, &composed.policy, composed.operation.request.url.sent.expose())
 }
 
 /// Returns the rules that a profile has for what no endpoint is about; without a profile the defaults.
-fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<(Policy, Option<Profile>), Failure> {
+fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<(Policy, Option<Profile>, Url), Failure> {
     let post = Method::new("POST").expect("a method");
     let unnamed = || Url::parse("http://localhost/").expect("a URL");
     let profile = plan::blind_profile_of(args.profile.as_deref(), session)?;
+    let url = profile.as_ref().and_then(Profile::base_url).cloned().unwrap_or_else(unnamed);
     let policy = match &profile {
-        Some(profile) => profile.policy(&post, &profile.base_url().cloned().unwrap_or_else(unnamed)),
+        Some(profile) => profile.policy(&post, &url),
         None => Policy::unprofiled(post, "http://localhost"),
     };
-    Ok((policy, profile))
+    Ok((policy, profile, url))
 }
 
 /// Suggests limits from the first attempts of the operations in a ledger.
@@ -184,7 +192,7 @@ fn policy_without_target(args: &CalibrateArgs, session: &Session) -> Result<(Pol
 pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> Result<Exit, Failure> {
     let asked = asked(args, session, chance)?;
     let target = target_of(args, &asked)?;
-    let before = Before::read(args, asked.recipe.profile.as_ref(), &asked.composed.policy, session)?;
+    let before = Before::read(args, &endpoint_of(&asked), session)?;
     let Asked { composed, shown, options, .. } = asked;
     let path = ledger_place::to_read(&args.ledger, &session.context)?;
     let reader = book::read(&path, &args.ledger, session)?;
@@ -204,7 +212,8 @@ pub fn ledger(args: &CalibrateArgs, session: &Session, chance: &mut Chance) -> R
     let seen = Seen { lag: None, ..seen };
     let shown = format!("{shown} in {}", path.display());
     let when = super::when(&tally, session);
-    let found = Found { when, target, before, ..Found::of(&shown, "ledger", &seen, &options) };
+    let recording = kept.as_ref().ok().and(args.keeping.hlog.as_deref());
+    let found = Found { when, target, before, recording, ..Found::of(&shown, "ledger", &seen, &options) };
     let exit = finish(&found, args, session)?;
     kept.map(|()| exit)
 }

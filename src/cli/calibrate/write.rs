@@ -3,7 +3,7 @@
 use super::super::exit::{Exit, Failure};
 use super::super::request::system_words;
 use super::super::{Session, plan};
-use super::Found;
+use super::{Found, whole};
 use abide::engine::policy::Policy;
 use abide::engine::suggest::Suggestion;
 use abide::engine::suggest::share::Share;
@@ -25,6 +25,8 @@ pub struct Target {
     /// The file itself, where links lead to.
     path: PathBuf,
     text: String,
+    /// Where its relative names are looked for; `None`: elsewhere than where it lies.
+    folder: Option<PathBuf>,
     measured: Measured,
     url: Url,
 }
@@ -51,7 +53,9 @@ impl Target {
             let why = "the endpoint that fits has no method: what reads take would limit writes, too";
             return Err(refuse(&why).hint("give it `method`, or put an [[endpoint]] for this method before it"));
         }
-        let target = Target { measured, path, text, url };
+        let folder = profile.absolute.parent().and_then(|folder| fs::canonicalize(folder).ok());
+        let folder = folder.filter(|folder| path.parent() == Some(folder));
+        let target = Target { measured, path, text, folder, url };
         target
             .rehearse(&Findings::rehearsal(&policy.timeouts))
             .map_err(|failure| Failure { exit: Exit::Usage, ..failure })?;
@@ -76,7 +80,14 @@ impl Target {
     /// # Errors
     /// The profile has changed meanwhile, or cannot be written.
     pub fn write(&self, found: &Found<'_>, suggestion: &Suggestion, session: &Session) -> Result<(), Failure> {
-        let findings = findings(found, suggestion, session);
+        let hlog = found.recording.and_then(|file| whole::named(file, self.folder.as_deref()));
+        if let (Some(file), None) = (found.recording, &hlog) {
+            session.screen.warn(&format!(
+                "{}: [measured] does not say where it is: a profile cannot hold this name",
+                file.display()
+            ));
+        }
+        let findings = Findings { hlog, ..findings(found, suggestion, session) };
         let text = rewritten(&self.text, &self.measured, &findings)
             .map_err(|why| Failure::local(anyhow::anyhow!("{} was not written: {why}", self.path.display())))?;
         session.screen.talk(&difference(&self.path, &self.text, &text));
@@ -174,6 +185,7 @@ fn findings(found: &Found<'_>, suggestion: &Suggestion, session: &Session) -> Fi
             ("max", read.slowest()),
         ],
         thin: !suggestion.weaknesses.is_empty(),
+        hlog: None,
     }
 }
 

@@ -68,6 +68,15 @@ fn durations_need_a_unit_and_are_never_zero() {
 }
 
 #[test]
+fn a_file_that_cannot_be_one_is_refused() {
+    refused(&[
+        ("[measured]\nhlog = ''", "p.toml:2: `measured.hlog` is empty"),
+        ("[measured]\nhlog = \"a\\u001b[2J\"", "p.toml:2: `measured.hlog` has a control character in it"),
+        ("[measured]\nhlog = 3", "p.toml:2: `measured.hlog` is a number, expected a text in quotes"),
+    ]);
+}
+
+#[test]
 fn a_key_is_never_forgotten_while_it_is_needed() {
     let keeps = "[ledger]\nkeep_full = '1m'\nforget_after = '10m'";
     let endpoint = "[ledger]\nforget_after = '30d'\n[[endpoint]]\npath = '/a'\nidempotency.retention = '31d'";

@@ -234,6 +234,20 @@ fn a_measured_median_never_forbids_every_attempt() {
 }
 
 #[test]
+fn all_that_was_measured_lies_where_the_profile_is_unless_it_says_otherwise() {
+    let text = "measured.hlog = 'a b.hlog'\n[[endpoint]]\npath = '/slow'\nmeasured = { hlog = '/x/b.hlog' }\n\
+                [[endpoint]]\npath = '/new'\nmeasured = { samples = 3 }\n[[endpoint]]\npath = '/other'";
+    let read = profile(text);
+    let at = |path: &str| {
+        let url = Url::parse(&format!("http://api.example{path}")).expect("a URL");
+        read.recording(&Method::new("GET").expect("a method"), &url).map(|file| file.display().to_string())
+    };
+    let home = read.path.parent().expect("a folder").join("a b.hlog").display().to_string();
+    assert_eq!([at("/slow"), at("/new")], [Some("/x/b.hlog".into()), None]);
+    assert_eq!([at("/other"), at("/")], [Some(home.clone()), Some(home)]);
+}
+
+#[test]
 fn what_was_measured_is_known_for_its_endpoint_only() {
     let text = "[[endpoint]]\npath = '/slow'\n[endpoint.measured]\nat = '2026-11-30T10:00:00.000Z'\nsamples = 300\n\
                 p50 = '1s'\np95 = '2.5s'\np99 = '4.63s'";

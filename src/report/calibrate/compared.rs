@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct Compared {
     /// What it is compared with: `[measured] of acme.toml, 2026-11-29`.
     pub with: String,
+    /// What is missing of it, in words: `compared with p95 and p99 alone: a.hlog: no such file`.
+    pub lacks: Option<String>,
     /// What changed, or why that is not known.
     pub drift: Result<Drift, NoComparison>,
     /// The read limit in force.
@@ -94,10 +96,10 @@ impl Compared {
         self.percentiles.iter().map(row).collect()
     }
 
-    /// Returns what the verdict goes by; nothing where there is none.
+    /// Returns what the verdict goes by.
     pub(super) fn reasons(&self) -> Vec<String> {
-        let Ok(drift) = &self.drift else { return Vec::new() };
-        let mut lines = Vec::new();
+        let mut lines: Vec<String> = self.lacks.iter().cloned().collect();
+        let Ok(drift) = &self.drift else { return lines };
         lines.extend(drift.ratio.map(|ratio| match ratio {
             ratio if ratio.is_infinite() => "p95 was known, and is beyond what was waited for now".into(),
             ratio => format!("p95 is {} x what it was", short(ratio)),
@@ -152,6 +154,7 @@ impl Compared {
         };
         json!({
             "with": self.with,
+            "lacks": self.lacks,
             "why_not": self.drift.as_ref().err().map(ToString::to_string),
             "drifted": drift.map(Drift::is_alarm),
             "percentiles": self.percentiles.iter().map(|Moved { percentile, before, now }| json!({

@@ -285,8 +285,14 @@ mod tests {
         };
         let with = "[measured] of <acme>.toml".to_owned();
         let drift = Drift::new(&seen.read, &new, read, accepted);
-        let compared =
-            Compared { with, drift, read, accepted, percentiles: [Share::P50, Share::P99].map(moved).into() };
+        let compared = Compared {
+            with,
+            lacks: None,
+            drift,
+            read,
+            accepted,
+            percentiles: [Share::P50, Share::P99].map(moved).into(),
+        };
         let page = with_all(seen, "GET /", Some(&compared), |found| page(found, &Planned::default(), "Made today"));
         (page, compared.text(Paint::Plain))
     }
