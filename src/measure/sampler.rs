@@ -264,10 +264,17 @@ impl<'a> Run<'a> {
     /// Returns when the next request is due; `None` where none is, or it first waits for another.
     fn due(&self) -> Option<Instant> {
         let enough = self.plan.samples.is_some_and(|samples| self.passed >= samples);
-        let late = self.plan.duration.is_some_and(|duration| self.next.duration_since(self.start) >= duration);
+        let late = self.plan.duration.is_some_and(|duration| self.leaves().duration_since(self.start) >= duration);
         let waits = self.plan.pacing() == Pacing::Closed && self.is_full();
         let ends = enough || late || self.ended.is_some();
         (!ends && !waits).then_some(self.next)
+    }
+
+    /// Returns when the next request leaves. What a plan makes due leaves for it, a little late or not; but what waited
+    /// for an answer, or is executed, leaves now or not at all.
+    fn leaves(&self) -> Instant {
+        let is_due = self.plan.pacing() == Pacing::Open && self.subject.policy.method.is_safe();
+        if is_due { self.next } else { self.next.max(Instant::now()) }
     }
 
     fn is_full(&self) -> bool {

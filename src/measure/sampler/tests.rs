@@ -172,6 +172,16 @@ async fn a_duration_ends_a_run_without_a_number_of_samples() {
     assert_eq!((ended, tally.ended() + tally.missed), (Ended::Done, 10));
 }
 
+#[tokio::test]
+async fn a_closed_loop_sends_nothing_after_its_duration() {
+    for interval in [None, Some(10 * MS)] {
+        let pace = Pace::Closed { jobs: 2, interval };
+        let plan = Plan { pace, samples: None, duration: Some(100 * MS), ..closed(1, 2_000 * MS) };
+        let (tally, ended, _) = run(&plan, Script::always(serve(300 * MS)), &Interrupt::default()).await;
+        assert_eq!((ended, tally.ended()), (Ended::Done, 2), "{interval:?}");
+    }
+}
+
 /// Takes samples that the partner executes; `signal_after` is when a signal comes.
 async fn run_operations(plan: &Plan, script: Script, signal_after: Option<Duration>) -> (Tally, Ended, Asker, u32) {
     let partner = Partner::start(script).expect("a free port");
