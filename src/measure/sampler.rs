@@ -45,6 +45,11 @@ const MOST_PAUSES: u32 = 5;
 /// Source: `max_retry_after` of product.md section 4.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3_600);
 
+/// An operation that leaves later than this, and than an interval after it was due, lets the others wait as well.
+///
+/// Below it the machine was busy; above it the process was stopped.
+const LATE: Duration = Duration::from_millis(100);
+
 /// How requests follow each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
@@ -285,6 +290,7 @@ impl<'a> Run<'a> {
     fn launch(&mut self, caller: &mut dyn Caller) {
         let (now, intended) = (Instant::now(), self.next);
         self.passed += 1;
+        self.catch_up_with(now.duration_since(intended));
         self.next = match (&mut self.schedule, self.plan.pace) {
             (Some(schedule), _) => schedule.next(self.chance.draw()),
             (None, Pace::Closed { interval: Some(interval), .. }) => now + interval,
@@ -313,6 +319,17 @@ impl<'a> Run<'a> {
             }
         };
         self.flights.insert(handle.id(), Flight { started: now, at, key });
+    }
+
+    /// Keeps to the rate that was announced for operations, also after Ctrl-Z: those that were due meanwhile would leave
+    /// all at once.
+    fn catch_up_with(&mut self, late: Duration) {
+        if let (Some(schedule), Pace::Open { interval }) = (&mut self.schedule, self.plan.pace)
+            && late > interval.max(LATE)
+            && !self.subject.policy.method.is_safe()
+        {
+            schedule.shift(late);
+        }
     }
 
     /// Counts what came back, and looks whether to go on.

@@ -30,6 +30,11 @@ impl Schedule {
     pub fn slow_down(&mut self, until: Instant) {
         *self = Schedule::new(self.base.max(until), self.interval.saturating_mul(2));
     }
+
+    /// Lets everything be due later by `late`.
+    pub fn shift(&mut self, late: Duration) {
+        self.base += late;
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ fn serve(after: Duration) -> Turn {
 struct Asker {
     tls: Tls,
     operation: Option<(Operation, Chance)>,
+    /// For how long nothing goes on when the first operation is asked for: the process is stopped.
+    stopped: Duration,
     /// The keys of what has come back.
     back: Vec<IdempotencyKey>,
 }
@@ -32,7 +34,7 @@ struct Asker {
 impl Asker {
     fn new(operation: Option<Operation>) -> Asker {
         let operation = operation.map(|operation| (operation, Chance::fixed(7)));
-        Asker { tls: Tls::system(SystemRoots::of(None)), operation, back: Vec::new() }
+        Asker { tls: Tls::system(SystemRoots::of(None)), operation, stopped: Duration::ZERO, back: Vec::new() }
     }
 }
 
@@ -49,6 +51,7 @@ impl Caller for Asker {
     }
 
     fn operation(&mut self) -> Option<Operation> {
+        std::thread::sleep(std::mem::take(&mut self.stopped));
         let (operation, chance) = self.operation.as_mut()?;
         Some(Operation { key: chance.key(Timestamp::from_unix_ms(0)), ..operation.clone() })
     }
@@ -184,6 +187,15 @@ async fn a_closed_loop_sends_nothing_after_its_duration() {
 
 /// Takes samples that the partner executes; `signal_after` is when a signal comes.
 async fn run_operations(plan: &Plan, script: Script, signal_after: Option<Duration>) -> (Tally, Ended, Asker, u32) {
+    run_stopped(plan, script, signal_after, Duration::ZERO).await
+}
+
+async fn run_stopped(
+    plan: &Plan,
+    script: Script,
+    signal_after: Option<Duration>,
+    stopped: Duration,
+) -> (Tally, Ended, Asker, u32) {
     let partner = Partner::start(script).expect("a free port");
     let body: Arc<[u8]> = Arc::from(&b"{}"[..]);
     let (method, url) = (Method::new("POST").expect("a method"), Guarded::plain(&partner.url("/ping")));
@@ -195,7 +207,7 @@ async fn run_operations(plan: &Plan, script: Script, signal_after: Option<Durati
         status_headers: Arc::from([]),
         announce: Announce::default(),
     };
-    let (interrupt, mut asker) = (Interrupt::default(), Asker::new(Some(operation)));
+    let (interrupt, mut asker) = (Interrupt::default(), Asker { stopped, ..Asker::new(Some(operation)) });
     let bell = interrupt.clone();
     if let Some(after) = signal_after {
         tokio::spawn(async move {
@@ -230,6 +242,18 @@ async fn an_interruption_waits_for_operations_that_cannot_be_called_back() {
     assert_eq!((ended, whole, asker.back.len()), (Ended::Interrupted, 2, 2), "nothing new is sent");
     assert_eq!((tally.executions.confirmed, tally.executions.all()), (2, 2));
     assert_eq!(tally.whole.latencies().expect("few samples").censored(), 0, "none was called off");
+}
+
+#[tokio::test]
+async fn operations_that_were_due_while_nothing_went_on_do_not_leave_at_once() {
+    let (plan, script) = (open(10, 20 * MS, 500 * MS), || Script::always(serve(Duration::ZERO)));
+    let start = Instant::now();
+    let (tally, ended, _, whole) = run_stopped(&plan, script(), None, 400 * MS).await;
+    assert_eq!((ended, whole, tally.missed), (Ended::Done, 10, 0));
+    assert!(start.elapsed() >= (400 + 7 * 20) * MS, "the rate holds: {:?}", start.elapsed());
+    let plan = Plan { duration: Some(200 * MS), ..plan };
+    let (_, ended, _, whole) = run_stopped(&plan, script(), None, 400 * MS).await;
+    assert_eq!((ended, whole), (Ended::Done, 1), "what was due before the end does not leave after it");
 }
 
 #[tokio::test]
