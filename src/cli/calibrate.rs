@@ -15,7 +15,7 @@ use super::args::CalibrateArgs;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
 use super::{Format, Session, way};
-use crate::report::calibrate::{Calibrated, Planned, document, page, text};
+use crate::report::calibrate::{Calibrated, Planned, document, executions, page, text};
 use crate::report::json::line;
 use crate::report::table;
 use abide::engine::moment::Timestamp;
@@ -192,10 +192,14 @@ fn finish(found: &Found<'_>, args: &CalibrateArgs, session: &Session) -> Result<
         compared: compared.as_ref(),
     };
     let print = |exit: Exit| {
-        session.print(&match session.format {
+        let printed = session.is_read(&match session.format {
             Format::Json => line(&document(&shown, &found.planned, exit.code())),
             Format::Text => text(&shown, table::terminal_width(), session.stdout_paint),
-        })
+        });
+        // No ledger has it: the account must not go with a reader that does.
+        let unread = found.executions.as_ref().filter(|_| !matches!(printed, Ok(true)));
+        unread.into_iter().for_each(|executions| session.screen.say(&executions::words(executions)));
+        printed.map(drop)
     };
     if let Some(path) = &suggesting.report {
         let made = format!("Made {} by abide {}", session.now().wall, env!("CARGO_PKG_VERSION"));

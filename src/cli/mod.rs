@@ -115,6 +115,14 @@ impl Session {
         output::print(format!("{text}\n").as_bytes(), false)
     }
 
+    /// Prints a text with a line break, and returns whether somebody still reads it.
+    ///
+    /// # Errors
+    /// Whatever the system says but that nobody does.
+    pub fn is_read(&self, text: &str) -> Result<bool, Failure> {
+        output::is_read(format!("{text}\n").as_bytes(), false)
+    }
+
     /// Returns whether a table may be drawn over and over: somebody watches both outputs.
     pub fn draws_tables(&self) -> bool {
         self.wants_spinner() && self.context.stdout_is_terminal

@@ -86,6 +86,14 @@ impl Signals {
         self.lock().in_flight.insert(key.clone(), attempt);
     }
 
+    /// Tells that a sample is in flight no more, and what became of all that have ended: in one step, so that none counts
+    /// twice.
+    pub fn accounted(&self, key: &IdempotencyKey, words: String) {
+        let mut seen = self.lock();
+        seen.in_flight.remove(key);
+        seen.account = Some(words);
+    }
+
     /// Tells that no attempt of an operation is in flight any more.
     pub fn landed(&self, key: &IdempotencyKey) {
         self.lock().in_flight.remove(key);

@@ -257,6 +257,25 @@ fn a_second_signal_stops_at_once_and_says_what_is_known() {
 }
 
 #[test]
+fn the_account_is_said_also_where_nobody_reads_the_result() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(created()));
+    let url = host.url("/a/{key}");
+    for format in ["text", "json"] {
+        let args = ["calibrate", "POST", &url, ALLOWED, "-q", "--format", format];
+        let mut run = sandbox.abide(&[&args[..], &QUICK].concat());
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let unread = run.stdout(writer).output().expect("the binary runs");
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("it always is");
+        let unwritten = run.stdout(full).output().expect("the binary runs");
+        for output in [unread, unwritten] {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("\n12 requests, recorded nowhere. Executed: 12 confirmed\n"), "{format}: {said}");
+        }
+    }
+}
+
+#[test]
 fn the_plan_is_said_before_the_warning() {
     let (sandbox, host) = (Sandbox::new(), Host::start(created()));
     let args = ["calibrate", "DELETE", &host.url("/a/{key}"), ALLOWED, "--samples", "1", "--rate", "2/s"];

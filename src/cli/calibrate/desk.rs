@@ -122,8 +122,7 @@ impl Caller for Desk<'_> {
 
     fn saw(&mut self, tally: &Tally, ended: Sample<'_>) {
         if let Some(key) = ended.key {
-            self.signals.account(executions::words(&tally.executions));
-            self.signals.landed(key);
+            self.signals.accounted(key, executions::words(&tally.executions));
         }
         self.keeper.iter_mut().for_each(|keeper| keeper.add(tally, ended.taken, ended.at));
         self.tell(tally);
