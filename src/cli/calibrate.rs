@@ -265,7 +265,10 @@ fn announce(settings: &Settings, session: &Session, is_kept: bool) {
 fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String {
     let Settings { shown, plan, .. } = settings;
     let now = session.now().wall;
-    let count = match plan.samples {
+    let count = match plan.most() {
+        // As many as there is time for.
+        Some(1) if plan.duration.is_some() => "up to 1 request".into(),
+        Some(most) if plan.duration.is_some() => format!("up to {most} requests"),
         Some(1) => "1 request".into(),
         Some(samples) => format!("{samples} requests"),
         None => "requests".into(),
@@ -277,8 +280,9 @@ fn announcement(settings: &Settings, session: &Session, is_kept: bool) -> String
             format!("{jobs} at a time{}", each.unwrap_or_default())
         }
     };
-    let end = plan.expected().map(|expected| {
-        format!(", until {} ({})", session.local.local(now.after(expected), now), show_rounded(expected))
+    let end = plan.expected().map(|expected| match plan.pacing() == Pacing::Open || plan.duration == Some(expected) {
+        true => format!(", until {} ({})", session.local.local(now.after(expected), now), show_rounded(expected)),
+        false => format!(", for {} or longer", show_rounded(expected)),
     });
     let under_way = match plan.pacing() {
         Pacing::Open => format!("; at most {} under way", plan.in_flight_max()),
@@ -328,16 +332,12 @@ fn stopped(ended: Ended, is_executed: bool) -> Option<String> {
 fn planned(settings: &Settings) -> Planned {
     let Settings { plan, subject, recipe, .. } = settings;
     let ms = |duration: Duration| duration.as_secs_f64() * 1e3;
-    let interval = match plan.pace {
-        Pace::Open { interval } => Some(interval),
-        Pace::Closed { interval, .. } => interval,
-    };
     Planned {
         source: "live".into(),
         pacing: Some(if plan.pacing() == Pacing::Open { "open" } else { "closed" }),
         samples: plan.samples,
         executed: recipe.as_ref().map(|_| subject.policy.method.as_str().into()),
-        rate_per_s: interval.map(|interval| 1.0 / interval.as_secs_f64()),
+        rate_per_s: plan.interval().map(|interval| 1.0 / interval.as_secs_f64()),
         duration_ms: plan.duration.map(ms),
         timeout_ms: Some(ms(plan.timeout)),
         in_flight_max: Some(plan.in_flight_max()),

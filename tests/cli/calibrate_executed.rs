@@ -288,6 +288,32 @@ fn the_plan_is_said_before_the_warning() {
 }
 
 #[test]
+fn what_is_announced_is_no_less_than_what_is_sent() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(created()));
+    let url = host.url("/a/{key}");
+    for (args, plan, warned) in [
+        (
+            &["--rate", "50/s", "--duration", "100ms"][..],
+            "up to 5 requests, one each 20ms, until 10:00:01 (100ms)",
+            "each of these POST requests, up to 5 of them, under",
+        ),
+        (
+            &["--samples", "9", "--duration", "20ms", "--closed"],
+            "up to 9 requests, 1 at a time, until",
+            "each of these POST requests, up to 9 of them, under",
+        ),
+        (
+            &["--samples", "3", "--rate", "100/s", "--closed"],
+            ": 3 requests, 1 at a time, at most one each 10ms, for 30ms or longer;",
+            "each of these 3 POST requests, under",
+        ),
+    ] {
+        let said = sandbox.run(&[&["calibrate", "POST", &url, ALLOWED], args].concat());
+        assert!(said.contains(plan) && said.contains(warned), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn samples_that_differ_by_their_keys_alone_are_said_to() {
     let (sandbox, host) = (Sandbox::new(), Host::start(created()));
     let said =

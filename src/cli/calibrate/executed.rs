@@ -99,7 +99,10 @@ pub fn warning(settings: &Settings) -> Option<String> {
     settings.recipe.as_ref()?;
     let Settings { plan, subject, .. } = settings;
     let method = &subject.policy.method;
-    let (these, them) = match plan.samples {
+    let (these, them) = match plan.most() {
+        Some(most) if plan.duration.is_some() => {
+            (format!("each of these {method} requests, up to {most} of them"), "them")
+        }
         Some(1) => (format!("this {method} request"), "it"),
         Some(samples) => (format!("each of these {samples} {method} requests"), "them"),
         None => (format!("each of these {method} requests"), "them"),

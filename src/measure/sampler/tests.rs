@@ -185,6 +185,20 @@ async fn a_closed_loop_sends_nothing_after_its_duration() {
     }
 }
 
+#[test]
+fn a_plan_knows_how_many_requests_it_makes_at_most() {
+    let plan = open(30, 10 * MS, 500 * MS);
+    for (plan, most) in [
+        (plan, Some(30)),
+        (Plan { duration: Some(105 * MS), ..plan }, Some(11)),
+        (Plan { duration: Some(105 * MS), samples: None, ..plan }, Some(11)),
+        (Plan { duration: Some(900 * MS), ..plan }, Some(30)),
+        (Plan { duration: Some(105 * MS), samples: None, ..closed(1, MS) }, None),
+    ] {
+        assert_eq!(plan.most(), most, "{plan:?}");
+    }
+}
+
 /// Takes samples that the partner executes; `signal_after` is when a signal comes.
 async fn run_operations(plan: &Plan, script: Script, signal_after: Option<Duration>) -> (Tally, Ended, Asker, u32) {
     run_stopped(plan, script, signal_after, Duration::ZERO).await
