@@ -136,6 +136,22 @@ fn limits_are_written_for_the_path_and_not_for_one_key() {
 }
 
 #[test]
+fn limits_of_a_path_that_no_endpoint_can_have_are_refused_before_anything_is_sent() {
+    let (sandbox, host) = (Sandbox::new(), Host::start(created()));
+    sandbox.write("p.toml", &format!("version = 1\nbase_url = '{}'\n", host.url("")));
+    let said = sandbox.run(&["calibrate", "-p", "./p.toml", "PUT", "/orders/ref-{key}", ALLOWED, "--write"]);
+    assert!(said.contains("--write ./p.toml: an [[endpoint]] has whole segments"), "{said}");
+    assert!(said.ends_with("exit 2") && !said.contains("draft"), "{said}");
+    let fitting =
+        format!("version = 1\nbase_url = '{}'\n[[endpoint]]\nmethod = 'PUT'\npath = '/orders/*'\n", host.url(""));
+    sandbox.write("q.toml", &fitting);
+    let args = ["calibrate", "-p", "./q.toml", "PUT", "/orders/ref-{key}", ALLOWED, "--closed", "--samples", "40"];
+    let said = sandbox.run(&[&args[..], &["--write", "--accept-thin"]].concat());
+    assert!(said.ends_with("exit 0") && sandbox.read("q.toml").contains("timeouts"), "{said}");
+    assert_eq!(host.seen().connections, 40);
+}
+
+#[test]
 fn what_became_of_each_is_counted() {
     let answer = |status| Turn::not_done(Act::Answer(Reply::status(status)));
     let turns = [answer(201), answer(202), answer(422), answer(409), Turn::not_done(Act::Hang)];

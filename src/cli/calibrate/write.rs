@@ -49,6 +49,11 @@ impl Target {
         }
         let url = Url::parse(url).map_err(|error| refuse(&error))?;
         let measured = profile.measured(&policy.method, &url);
+        let mut segments = measured.path.split('/');
+        if measured.endpoint.is_none() && segments.any(|segment| segment.contains('*') && segment != "*") {
+            let why = "an [[endpoint]] has whole segments of a path only, and {key} or * is a part of one";
+            return Err(refuse(&why).hint("add an [[endpoint]] that fits the whole segment, or leave --write out"));
+        }
         if policy.method.is_safe() && profile.is_for_every_method(&measured) {
             let why = "the endpoint that fits has no method: what reads take would limit writes, too";
             return Err(refuse(&why).hint("give it `method`, or put an [[endpoint]] for this method before it"));
