@@ -10,8 +10,12 @@ pub fn words(executions: &Executions) -> String {
         let some = counts.iter().filter(|(count, _)| *count > 0);
         some.map(|(count, what)| format!("{count} {what}")).collect::<Vec<_>>().join(", ")
     };
-    let silent = format!("in doubt, {unanswered} without an answer");
-    let doubt = if unanswered > 0 { &*silent } else { "in doubt" };
+    let some_silent = format!("in doubt, {unanswered} of them without an answer");
+    let doubt = match unanswered {
+        0 => "in doubt",
+        all if all == in_doubt => "in doubt, without an answer",
+        _ => &some_silent,
+    };
     let groups = [
         ("Executed", some(&[(confirmed, "confirmed")])),
         ("Not finished", some(&[(accepted, "accepted")])),
@@ -54,8 +58,10 @@ mod tests {
         assert_eq!(
             words(&all),
             "19 requests, recorded nowhere. Executed: 9 confirmed. Not finished: 2 accepted. \
-             Perhaps executed: 4 in doubt, 2 without an answer. Not executed: 1 rejected, 3 not done"
+             Perhaps executed: 4 in doubt, 2 of them without an answer. Not executed: 1 rejected, 3 not done"
         );
+        let silent = Executions { in_doubt: 5, unanswered: 5, ..none };
+        assert_eq!(words(&silent), "5 requests, recorded nowhere. Perhaps executed: 5 in doubt, without an answer");
         let answered = Executions { in_doubt: 1, ..none };
         assert_eq!(words(&answered), "1 request, recorded nowhere. Perhaps executed: 1 in doubt");
     }
