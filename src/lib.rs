@@ -5,7 +5,8 @@
 //! - [`engine`] decides. It is pure: time and chance arrive as arguments, state is a fold over recorded facts, and
 //!   what a partner does wrong is a value, never an error.
 //! - [`drive`] is the loop between decisions and effects, with the traits through which it reaches the world. It alone
-//!   makes a [`drive::Permit`], after the intent to send is durable.
+//!   makes a [`drive::Permit`]: after the intent to send is durable, or for [`drive::send_unrecorded`], which only the
+//!   sampler of `measure` calls.
 //! - Around it, behind the feature `net`: the transport, the ledger, the profiles, and a partner that misbehaves on
 //!   purpose. The command line is behind the feature `cli`.
 //!

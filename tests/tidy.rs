@@ -244,6 +244,13 @@ fn crates(source: &Source) -> Vec<String> {
     misused.map(|(name, _)| format!("{}: {name} is not for {module}", source.path)).collect()
 }
 
+/// Finds who sends without a ledger and may not.
+fn unrecorded(source: &Source) -> Vec<String> {
+    let may = source.module() == "drive" || source.path == "src/measure/sampler.rs";
+    let sends = !may && behind(&source.code(), "send_unrecorded").next().is_some();
+    sends.then(|| format!("{}: only the sampler sends what nothing records", source.path)).into_iter().collect()
+}
+
 fn banned_words(source: &Source) -> Vec<String> {
     let code = source.code();
     let words: &[&str] = match source.module() {
@@ -360,6 +367,11 @@ fn crates_stay_in_their_modules() {
 }
 
 #[test]
+fn only_the_sampler_sends_what_nothing_records() {
+    check(&["src"], unrecorded);
+}
+
+#[test]
 fn the_engine_touches_no_world_and_the_library_no_terminal() {
     check(&["src"], banned_words);
 }
@@ -446,6 +458,9 @@ fn crates_and_words_out_of_place_are_found() {
         assert_eq!(found(crates, path, text), 1, "{text}");
     }
     assert_eq!(found(crates, "src/net/mod.rs", "use reqwest::Client; fn hyper() {}"), 0);
+    let sends = "use crate::drive::send_unrecorded;";
+    let paths = ["src/cli/send.rs", "src/measure/tally.rs", "src/measure/sampler.rs", "src/drive/mod.rs"];
+    assert_eq!(paths.map(|path| found(unrecorded, path, sends)), [1, 1, 0, 0]);
     for text in [
         "use std::fs;",
         "use std::{fmt, fs};",
