@@ -5,7 +5,7 @@ use crate::facts::*;
 use crate::file::OnDisk;
 use crate::suite::*;
 use abide::drive::{Claimed, EntryRule, Ledger, Resolving, Wish};
-use abide::engine::facts::{Fact, History, Predecessor, Resolved};
+use abide::engine::facts::{Fact, History, Opened, Predecessor, Resolved};
 use abide::engine::moment::Now;
 use abide::engine::operation::{IdempotencyKey, PartnerName};
 use abide::engine::verdict::Verdict;
@@ -197,6 +197,22 @@ fn what_is_gone_from_the_file_is_not_believed() {
     house.put(&kept);
     let mut forgetful = Jsonl::open(&house.path(), &Options { state: None, ..house.options() }).expect("opens");
     assert!(matches!(informed(&mut forgetful, &found), Claimed::Unknown(_)));
+}
+
+#[test]
+fn of_another_operation_nothing_is_believed() {
+    let house = OnDisk::new();
+    house.story("k1", &done(Verdict::NotDone));
+    house.story("k2", &done(Verdict::Confirmed));
+    let bank = Opened { partner: partner("bank"), ..Opened::clone(&wish("k1", "k1").opened) };
+    let at_the_bank = wish_of("k1", bank, b"k1");
+    story(&house, &at_the_bank, &done(Verdict::Confirmed));
+    let found = house.reader().find(&key("k1"), Some(&partner("acme"))).expect("readable").pop().expect("it is there");
+    for wish in [wish("k2", "k2"), at_the_bank] {
+        let mut ledger = house.process();
+        let claimed = claim(&mut Informed { ledger: &mut ledger, found: &found }, &wish);
+        assert!(matches!(claimed, Claimed::Final(..)), "it would be sent twice");
+    }
 }
 
 #[test]
