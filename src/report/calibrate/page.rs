@@ -331,11 +331,11 @@ mod tests {
         let read = Latencies::from_samples(waits).expect("few samples");
         let none = Latencies::from_samples([]).expect("no samples");
         let seen = Seen { read, whole: none, called_off: 2, hours: Hours::default(), ..seen(9..10) };
-        assert!(drawn(&seen, "GET /").contains("<p>1 answers, 1 given up after 1m, 2 called off, Mon 00:00"));
+        assert!(drawn(&seen, "GET /").contains("<p>1 answer, 1 given up after 1m, 2 called off, Mon 00:00"));
         let counts = with(&seen, "GET /", |found| document(found, &Planned::default(), 8)["counts"].clone());
         assert_eq!([&counts["answered"], &counts["given_up"], &counts["called_off"]], [1, 1, 2]);
         let all = Seen { called_off: 3, ..seen };
-        assert!(drawn(&all, "GET /").contains("<p>1 answers, 3 called off, Mon 00:00"));
+        assert!(drawn(&all, "GET /").contains("<p>1 answer, 3 called off, Mon 00:00"));
     }
 
     #[test]

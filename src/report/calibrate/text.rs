@@ -49,7 +49,8 @@ pub fn text(found: &Calibrated<'_>, width: Option<u16>, paint: Paint) -> String 
 
 pub(super) fn head(found: &Calibrated<'_>, paint: Paint) -> String {
     let seen = found.seen;
-    let mut counts = vec![format!("{} answers", seen.read.events())];
+    let answers = seen.read.events();
+    let mut counts = vec![if answers == 1 { "1 answer".into() } else { format!("{answers} answers") }];
     let given_up = seen.given_up();
     if given_up > 0 {
         let after = found.waited.map(|waited| format!(" after {}", show_duration(waited))).unwrap_or_default();
